@@ -22,7 +22,15 @@ from redis_locks.protocol.renewal import LoopRenewer, ThreadRenewer
 from redis_locks.protocol.retry import persist
 from redis_locks.values.arguments import optional_text
 from redis_locks.values.identity import process_name, process_of
-from redis_locks.values.keys import Group, Keys, holder_channel, index_key, partition_of, set_keys
+from redis_locks.values.keys import (
+    Group,
+    Keys,
+    holder_channel,
+    index_key,
+    partition_of,
+    set_keys,
+    spell_keys,
+)
 
 if TYPE_CHECKING:
     from redis_locks.drivers.asynchronous import AsyncDriver
@@ -114,12 +122,12 @@ class Backend:
         They come in the order in which every process has to acquire them.
         """
         if self._partitions == 1:
-            return [(names, set_keys(self._prefix, 0, names))]
+            return [(names, spell_keys(self._prefix, 0, names))]
         by_partition: dict[int, list[str]] = {}
         for name in names:
             by_partition.setdefault(partition_of(name, self._partitions), []).append(name)
         return [
-            (tuple(group), set_keys(self._prefix, partition, tuple(group)))
+            (tuple(group), spell_keys(self._prefix, partition, tuple(group)))
             for partition, group in sorted(by_partition.items())
         ]
 

@@ -42,6 +42,10 @@ class QueuedOnCluster:
         self.encode: Any = None
         """Turns a word into bytes, as the client would; known once `require` has passed."""
 
+    def encoded(self, words: Sequence[Any]) -> list[bytes | str]:
+        """Return words as bytes, as the client would; raises TypeError, UnicodeEncodeError."""
+        return [bytes(self.encode(word)) for word in words]  # redis-py leaves a memoryview as it is
+
     async def require(self, driver: Driver, keys: Keys) -> None:
         """Raise unless the cluster of `driver` has the commands' keys in one slot with a lock's `keys`.
 

@@ -72,7 +72,7 @@ class Queue:
 
         @functools.wraps(function)
         def once(*args: Any, **kwargs: Any) -> Any:
-            delivery = Delivery(self, Side.blocking(self.rule.using), args, kwargs)
+            delivery = Delivery(self, Side(self.rule.using), args, kwargs)
             try:
                 run_blocking(delivery.begin())
                 return function(*args, **kwargs)
@@ -183,7 +183,7 @@ def _unique(kind: Any) -> Any:
 
         def enqueue(self, *args: Any, **kwargs: Any) -> Any:
             rule = self.queue.rule
-            side = Side.blocking(rule.using)
+            side = Side(rule.using)
             # First: an alias that there is not queues nothing.
             transactions = _open_transactions(rule.queue_scope)
             message, delay = self.queue.message(side, self, args, kwargs)

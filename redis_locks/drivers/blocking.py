@@ -160,30 +160,35 @@ class BlockingLink(ServerLink):
 
     def exchange(self, packet: bytes) -> Any:
         """Send a packed command, and return its reply, unconverted; see `Link`."""
-        gets = self._reader.gets
+        reader = self._reader
         try:
             self._socket.sendall(packet)
-            reply = UNFINISHED
-            while reply is UNFINISHED:
-                data = self._socket.recv(_READ_SIZE)
-                if not data:
-                    msg = "the server closed the connection"
-                    raise ProtocolError(msg)
-                self._reader.feed(data)
-                while type(reply := gets()) is Push:
-                    self._keep(reply)
-            while (more := gets()) is not UNFINISHED:
-                if type(more) is not Push:
-                    self.close()  # out of step: what is asked next would get another reply
-                    break
-                self._keep(more)
-            if reply is None:
-                msg = "the server answered nothing"
-                raise ProtocolError(msg)
+            reader.feed(self._socket.recv(_READ_SIZE))
+            reply, more = reader.gets(), reader.gets()
+            if more is not UNFINISHED or type(reply) is not bytes:
+                reply = self._reply_among(reply, more)
         except BaseException as error:
             self._close_for(error)
             raise
         return reply
+
+    def _reply_among(self, *came: Any) -> Any:
+        """Return the one reply among what has come, and comes until it is there; messages are kept."""
+        received = [each for each in came if each is not UNFINISHED]
+        received += iter(self._reader.gets, UNFINISHED)
+        while not (replies := [each for each in received if type(each) is not Push]):
+            for push in received:
+                self._keep(push)
+            received = self._receive()
+        for each in received:
+            if type(each) is Push:
+                self._keep(each)
+        if len(replies) > 1:
+            self.close()  # out of step: what is asked next would get another reply
+        if replies[0] is None:
+            msg = "the server answered nothing"
+            raise ProtocolError(msg)
+        return replies[0]
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `Link`."""

@@ -20,6 +20,7 @@ __all__ = [
     "as_lists",
     "new_reader",
     "pack",
+    "pack_words",
 ]
 
 pack: Final = cast("Callable[[tuple[bytes | str, ...]], bytes]", pack_command)
@@ -51,6 +52,12 @@ class ErrorReply:
 
     def __repr__(self) -> str:
         return f"<ErrorReply {self.text}>"
+
+
+def pack_words(words: tuple[bytes | str, ...]) -> bytes:
+    """Return words in RESP, without the header that says how many they are; see `pack`."""
+    packed = pack(words)
+    return packed[packed.index(b"\n") + 1 :]
 
 
 def new_reader() -> Reader:

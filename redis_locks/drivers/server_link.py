@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis_locks.drivers.base import Call, LinkBroken
 from redis_locks.drivers.refusals import Demoted, reply_error
-from redis_locks.drivers.resp import ErrorReply, pack
+from redis_locks.drivers.resp import ErrorReply, pack, pack_words
 from redis_locks.scripts import Script
 
 if TYPE_CHECKING:
@@ -35,25 +35,19 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     token, *others = argv
     if isinstance(token, str):
         token = token.encode()
-    words = (_repeated_words if script.repeats else _words)(tuple(others)) if others else b""
+    words = (_repeated_words if script.repeats else pack_words)(tuple(others)) if others else b""
     start = _start(script, tuple(keys), len(argv))
     return b"%b$%d\r\n%b\r\n%b" % (start, len(token), token, words)
 
 
-def _words(words: tuple[bytes | str, ...]) -> bytes:
-    """Return words in RESP, without the header that says how many they are."""
-    packed = pack(words)
-    return packed[packed.index(b"\n") + 1 :]
-
-
-_repeated_words = lru_cache(maxsize=1024)(_words)
+_repeated_words = lru_cache(maxsize=1024)(pack_words)
 
 
 @lru_cache(maxsize=1024)
 def _start(script: Script, keys: tuple[bytes, ...], arguments: int) -> bytes:
     """Return EVALSHA of the script with its keys in RESP; so many arguments follow."""
     header = b"*%d\r\n" % (3 + len(keys) + arguments)
-    return header + _words((b"EVALSHA", script.sha, b"%d" % len(keys), *keys))
+    return header + pack_words((b"EVALSHA", script.sha, b"%d" % len(keys), *keys))
 
 
 class CallingLink:

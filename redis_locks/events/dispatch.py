@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, Union
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.events import log_lines
 from redis_locks.events.log_lines import LEVELS
 from redis_locks.protocol import lock_events
-from redis_locks.protocol.lock_events import Kind, LockEvent
+from redis_locks.protocol.lock_events import CountedLease, HoldKind, Kind, LockEvent
 from redis_locks.signals import LOCK_SIGNALS
+
+if TYPE_CHECKING:
+    from redis_locks.protocol.plans import Plan
 
 logger = logging.getLogger("redis_locks")
 
@@ -23,18 +26,26 @@ _NOTED: Final = frozenset({"lost", "timed_out", "deadlock"})
 ENDS: Final = frozenset({"released", "lost"})
 """The kinds that end a hold."""
 
-_KINDS: Final = {
-    kind: (signal, LEVELS[kind], kind in FREQUENT, kind in _NOTED, kind in ENDS)
-    for kind, signal in LOCK_SIGNALS.items()
+_HOLDS: Final = {
+    kind: (LOCK_SIGNALS[kind], LEVELS[kind]) for kind in ("acquired", "released", "lost")
 }
-"""Of each kind that has a signal: that, the level of the log, and which of the three above it is."""
+"""The signal of each kind of `count_hold`, and the level of the log."""
+
+Counted = Union["Plan", tuple[str, tuple[str, ...]]]
+"""How a hold was asked for; of what is no hold, the server and the names."""
+
+Pending = tuple[Kind, float, Counted, str, float, int]
+"""What is to be counted: the kind, the seconds, and of what.
+
+For the note of a hold, also the thread or task, since when it is held, and its fencing token.
+"""
 
 
 class Statistics(Protocol):
     """What counts beside the log and the signals, and never blocks."""
 
-    pending: deque[tuple[str, Kind, tuple[str, ...], float]]
-    """What it has yet to count: servers, kinds, names and seconds."""
+    pending: deque[Pending]
+    """What it has yet to count."""
     most: int
     """How much that may be before it is to catch up."""
     full: set[str | tuple[str, str]]
@@ -71,26 +82,32 @@ class Teller:
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count it, and return whether a receiver wants the whole event."""
-        # All in one function, as each lock calls it two or three times.
-        known = _KINDS.get(kind)
-        if known is None:
-            return self._told(kind)
-        signal, level, frequent, noted, ends = known
-        wanted = signal.receivers or logger.isEnabledFor(level)
         its = self.statistics
-        settings = get_settings()
-        if its is not None and settings.statistics:
-            pending = its.pending
-            pending.append((server, kind, names, seconds))
-            if len(pending) >= its.most:
+        if its is not None and get_settings().statistics:
+            its.pending.append((kind, seconds, (server, names), "", 0.0, 0))
+            if len(its.pending) >= its.most:
                 its.catch_up()
-            if ends and settings.history:
-                return True
-            if noted or (
-                frequent and (server, names[0]) not in its.full and server not in its.full
+            if kind in _NOTED or (
+                kind in FREQUENT and (server, names[0]) not in its.full and server not in its.full
             ):
                 return True
-        return bool(wanted)
+        return self._told(kind)
+
+    def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
+        """Count that a hold has begun, or ended, and return whether a receiver wants the whole event."""
+        # All in one function, as each hold calls it twice. Its note needs no event: see `Collector.catch_up`.
+        its = self.statistics
+        if its is not None and get_settings().statistics:
+            pending = its.pending
+            pending.append(
+                (kind, seconds, lease.plan, lease.session.unit, lease.since, lease.fencing_token)
+            )
+            if len(pending) >= its.most:
+                its.catch_up()
+            if kind == "lost":
+                return True
+        signal, level = _HOLDS[kind]
+        return logger.isEnabledFor(level) or bool(signal.receivers)
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Log the event and send its signal. Suspends only if `task`; raises no Exception."""

@@ -84,7 +84,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         name = self._name_of(tuple(args or ()), kwargs or {})
         task_id = task_id or uuid()
         message = self._message(unique, name, task_id)
-        side = Side.blocking(unique.rule.using)
+        side = Side(unique.rule.using)
         again = self._runs(task_id)
         delay = self._delay(options)
         taken = run_blocking(message.send(side, again=again))
@@ -109,7 +109,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         direct = request.called_directly or hasattr(request, _RUN)
         if unique is None or name is None or direct:
             return super().__call__(*args, **kwargs)
-        side = Side.blocking(unique.rule.using)
+        side = Side(unique.rule.using)
         run = Run(self._message(unique, name, request.id))
         setattr(request, _RUN, run)
         try:
@@ -155,7 +155,7 @@ def _make_room(*, sender: Any, request: Any, **_: object) -> None:
     name = _name_in(request)
     if name is not None:
         message = sender.unique.rule.message(name, token_of(request.id))
-        run_blocking(message.withdraw(Side.blocking(sender.unique.rule.using)))
+        run_blocking(message.withdraw(Side(sender.unique.rule.using)))
 
 
 signals.task_revoked.connect(_make_room, dispatch_uid="redis_locks.integrations.celery")

@@ -9,10 +9,11 @@ from typing import Final
 from redis_locks import scripts
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Link, run_blocking
+from redis_locks.drivers.server_link import pack_call
 from redis_locks.exceptions import LockLost
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
-from redis_locks.protocol.retry import persist
+from redis_locks.protocol.retry import ask_once, persist
 from redis_locks.scripts import Script
 
 MARGIN: Final = 1.0
@@ -61,7 +62,13 @@ async def _verify(backend: Backend, leases: list[Lease]) -> None:
             return [store.extend_reply(reply, lease.token) for lease, reply in pairs]
 
         first = alike[0]
-        lefts, _ = await persist(backend.driver, ask, first.deadline, lock=first.plan.name)
+        reply = None
+        if len(alike) == 1 and not replicated:
+            reply = await ask_once(backend.driver, pack_call(*first.extension), first.token)
+        if reply is None:
+            lefts, _ = await persist(backend.driver, ask, first.deadline, lock=first.plan.name)
+        else:
+            lefts = [store.extend_reply(reply, first.token)]
         for lease, left in zip(alike, lefts, strict=True):
             _judge(lease, left, sent)
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.resp import pack
+from redis_locks.drivers.resp import pack, pack_words
 from redis_locks.exceptions import LockBackendError, LockError, LockNotHeld
 from redis_locks.locks.data_commands import checked_commands, text_of, to_bytes
 from redis_locks.protocol import store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
-from redis_locks.protocol.retry import persist
+from redis_locks.protocol.retry import ask_once, persist
+from redis_locks.protocol.store import Commands
 from redis_locks.values.keys import Keys
 
 if TYPE_CHECKING:
     from redis_locks.connections.cluster_pipelines import QueuedOnCluster
-
-Commands = list[list[bytes]]
 
 Queued: TypeAlias = "PlainCommands | QueuedOnCluster | QueuedOnServer"
 
@@ -40,19 +39,23 @@ async def commit(driver: Driver, lease: Lease, hold: object, commands: Commands)
             "that failed; acquire the lock again"
         )
         raise LockNotHeld(msg)
-    if begun is not None and begun != commands:
+    if begun is not None and begun.packed != commands.packed:
         msg = (
             f"A commit of lock {lease.name!r} was begun already, and may have been applied; commit the same commands "
             "again to be sure, or others with a new hold"
         )
         raise LockError(msg)
     try:
-        failure, _ = await persist(
-            driver,
-            lambda link: store.commit(link, lease.keys, lease.token, commands),
-            lease.deadline,
-            lock=lease.name,
-        )
+        reply = await ask_once(driver, lease.plan.commit(lease.token, commands), lease.token)
+        if reply is None:
+            failure, _ = await persist(
+                driver,
+                lambda link: store.commit(link, lease.keys, lease.token, commands),
+                lease.deadline,
+                lock=lease.name,
+            )
+        else:
+            failure = store.commit_reply(reply, lease.token)
         if failure is None and begun is not None:
             # Redis remembers a commit for a minute only.
             msg = (
@@ -92,22 +95,31 @@ async def require(queued: Queued, driver: Driver, keys: Keys) -> None:
     await queued.require(driver, keys)
 
 
-def commands_of(queued: Queued) -> Commands:
-    """Return the commands, as bytes; of a cluster's pipeline once it has passed `require`.
+def packed(queued: Queued) -> Commands:
+    """Return the commands, ready to send; of a cluster's pipeline once it has passed `require`.
 
     Raises ValueError if one cannot be part of a script, or TypeError if a word of it can't be sent.
     """
-    commands: Commands = []
+    words: list[bytes | str] = []
+    for command in commands_of(queued):
+        words.append(str(len(command)))
+        words += command
+    try:
+        return Commands(words, pack_words(tuple(words)))
+    except UnicodeEncodeError as error:
+        raise _no_text(error.object) from None
+
+
+def commands_of(queued: Queued) -> list[list[bytes | str]]:
+    """Return the commands, in words; raises as `packed`."""
+    commands = []
     for name, *words in queued.arguments:
         try:
-            # redis-py leaves a memoryview as it is.
-            command = [
-                *_spelled(to_bytes(name)),
-                *(to_bytes(queued.encode(word)) for word in words),
-            ]
+            # A bytearray, say, cannot be looked up.
+            spelled = _spelled(name if type(name) is str else to_bytes(name))
+            command = [*spelled, *queued.encoded(words)]
         except UnicodeEncodeError:
-            msg = f"a command of a commit must be text that its encoding has, or bytes, not {[name, *words]!r}"
-            raise ValueError(msg) from None
+            raise _no_text([name, *words]) from None
         if len(command) > MAX_WORDS:
             msg = f"a command of a commit may have {MAX_WORDS} words, not {len(command)}: split it"
             raise ValueError(msg)
@@ -115,12 +127,18 @@ def commands_of(queued: Queued) -> Commands:
     return commands
 
 
+def _no_text(found: object) -> ValueError:
+    return ValueError(
+        f"a command of a commit must be text that its encoding has, or bytes, not {found!r}"
+    )
+
+
 @lru_cache(maxsize=256)
-def _spelled(name: bytes) -> Sequence[bytes]:
+def _spelled(name: bytes | str) -> Sequence[bytes]:
     """Return the words of the name of a command: redis-py writes some as one, such as "XGROUP CREATE"."""
-    words = name.split()
+    words = to_bytes(name).split()
     if not words:
-        msg = f"a command of a commit needs a name, not {name.decode(errors='replace')!r}"
+        msg = f"a command of a commit needs a name, not {name!r}"
         raise ValueError(msg)
     command = words[0].upper()
     if command.startswith(_SCRIPTS) or command in _ELSEWHERE:
@@ -139,6 +157,8 @@ def queue_of(pipe: Any, *, in_cluster: bool) -> Queued:
 
     Raises TypeError if it is neither.
     """
+    if type(pipe) is list or type(pipe) is tuple:
+        return PlainCommands(pipe, in_cluster=in_cluster)
     stack, pool = getattr(pipe, "command_stack", None), getattr(pipe, "connection_pool", None)
     if stack is not None and pool is not None:
         return QueuedOnServer(pipe, stack, pool)
@@ -158,16 +178,17 @@ class PlainCommands:
     """Commands that are given as lists or tuples of words, for the server of the lock."""
 
     watches = False
-    encode = staticmethod(partial(text_of, argument="commit"))
-    """Returns a word as text or bytes; raises TypeError."""
+
+    @staticmethod
+    def encoded(words: Sequence[Any]) -> list[bytes | str]:
+        """Return words as text or bytes; raises TypeError."""
+        return [word if type(word) is str else text_of(word, "commit") for word in words]
 
     def __init__(self, commands: object, *, in_cluster: bool) -> None:
         self.arguments = checked_commands(commands, "commit")
-        for name, *_ in self.arguments:
-            if not isinstance(name, str | bytes):
-                msg = (
-                    f'the name of a command in commit must be a string such as "INCR", not {name!r}'
-                )
+        for command in self.arguments:
+            if not isinstance(command[0], (str, bytes)):
+                msg = f'the name of a command in commit must be a string such as "INCR", not {command[0]!r}'
                 raise TypeError(msg)
         self._in_cluster = in_cluster
 
@@ -179,7 +200,7 @@ class PlainCommands:
         """
         if not self._in_cluster:
             return
-        commands = commands_of(self)
+        commands = [[to_bytes(word) for word in command] for command in commands_of(self)]
         asked = [command for command in commands if command[0].upper() not in ONE_KEY]
         questions = [pack((b"COMMAND", b"GETKEYS", *command)) for command in asked]
         replies, _ = await persist(driver, lambda link: link.read(questions, keys), 0.0)
@@ -202,9 +223,15 @@ class QueuedOnServer:
 
     def __init__(self, pipe: Any, stack: Any, pool: Any) -> None:
         self._pipe = pipe
-        self.server, self.encode = _pools.get(pool) or _known(pool)
+        self.server, self._encode = _pools.get(pool) or _known(pool)
         self.arguments = [arguments for arguments, _ in stack]
         self.watches = bool(getattr(pipe, "watching", False))
+
+    def encoded(self, words: Sequence[Any]) -> list[bytes | str]:
+        """Return words as bytes, as the client would; raises TypeError, UnicodeEncodeError."""
+        return [
+            bytes(self._encode(word)) for word in words
+        ]  # redis-py leaves a memoryview as it is
 
     async def require(self, driver: Driver, keys: Keys) -> None:  # noqa: ARG002 - one server has all keys
         """Raise ValueError unless it is the server of `driver`."""

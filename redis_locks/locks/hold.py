@@ -41,12 +41,18 @@ from redis_locks.locks.with_blocks import (
 )
 from redis_locks.protocol import acquire, replication, store
 from redis_locks.protocol.lease import (
+    ENDED,
+    LOST,
+    NO,
     NOT_KNOWN,
+    UNHEARD,
+    YES,
+    Answer,
     CancelledByLoss,
     Lease,
     Renewer,
-    State,
     Where,
+    tell_counted_end,
     tell_end,
 )
 from redis_locks.protocol.retry import persist
@@ -91,6 +97,8 @@ class Hold:
         self.lease = lease
         """The lease, which nested holds share."""
         self.pid = identity.process.pid
+        self._releasers: list[Any] = []
+        """The threads and tasks that release it: the first one does, the others let it."""
 
     @property
     def name(self) -> str:
@@ -127,7 +135,7 @@ class Hold:
         lease = self.lease
         return (
             self.pid != identity.process.pid
-            or lease.state is State.LOST
+            or lease.state is LOST
             or (not self.released and (lease.is_over() or monotonic() >= lease.deadline))
         )
 
@@ -442,8 +450,9 @@ class Hold:
             return  # a child that leaves its parent's block: the hold is not ours to touch
         # Of two requests the server grants the first, whosever that is; the other finds nothing, as if all was
         # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
-        here = _here() if driver.suspends else get_ident()
-        if vars(self).setdefault("_releaser", here) != here:
+        releasers, here = self._releasers, _here() if driver.suspends else get_ident()
+        releasers.append(here)
+        if releasers[:1] != [here]:
             return
         try:
             await self.release_on(driver)
@@ -457,7 +466,7 @@ class Hold:
                 await driver.finish(self.release_on(driver))
             raise
         finally:
-            vars(self).pop("_releaser", None)
+            releasers.clear()
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""
@@ -492,28 +501,31 @@ class Hold:
         lease = self.lease
         # An interrupted release or commit may have been applied. The hold was good when that was sent, so it is
         # not lost: at most the reply came too late.
-        repeated = lease.state is State.ENDED
+        repeated = lease.state is ENDED
         was_lost = not repeated and lease.is_over()
-        lasts = self.kept or not lease.leave(self)
-        known: bool | None = True
+        was_held = True
         # Else a transaction, or others of this thread or task, have it, or nobody had it.
-        if not (lasts or lease.is_unguarded):
-            known = await lease.release(driver) if self.ends_plainly and not repeated else None
-            if not known:
-                known = await releases.end_for_good(
+        ends = not self.kept and lease.leave(self)
+        if ends and not lease.is_unguarded:
+            # The usual way: one question ends it.
+            answer = lease.ask_to_end(driver) if self.ends_plainly and not repeated else NO
+            if not isinstance(answer, Answer):
+                answer = await lease.answer_to_end(driver, answer)
+            if answer is not YES:
+                was_held = await releases.end_for_good(
                     *(driver, lease, self.end_on),
-                    repeated=repeated or known is False,
+                    repeated=repeated or answer is UNHEARD,
                     was_lost=was_lost,
                 )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
         self.released = not self.kept
-        if was_lost or not known:
+        if was_lost or not was_held:
             lease.lose(NOT_KNOWN)
             await tell_end(driver, lease)
             raise lost(lease)
-        if not lasts:
-            await tell_end(driver, lease)
+        if ends and lease.count_end():
+            await tell_counted_end(driver, lease)
 
     async def end_on(self, link: Link) -> bool:
         """Run the script that ends the hold; False if the token did not hold the lock."""
@@ -551,7 +563,7 @@ class Hold:
             require_alone("commit(pipe)", lease)
         queued = commits.queue_of(pipe, in_cluster=self.backend.in_cluster)
         await commits.require(queued, driver, lease.keys)
-        commands = commits.commands_of(queued)
+        commands = commits.packed(queued)
         if lease.is_over():
             raise lost(lease)
         require_held(self)  # another thread may have released it meanwhile

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Coroutine, Iterable, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -11,7 +10,7 @@ from typing import Any, Final, Literal
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.conf.validation import OnUnavailable
 from redis_locks.connections import backends
-from redis_locks.connections.backends import Backend, backend_for
+from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
@@ -38,40 +37,33 @@ from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.replication import ReplicatedLease
 from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
-from redis_locks.values.identity import Session, session
+from redis_locks.values.identity import session
 from redis_locks.values.keys import MOST_KEPT, validate_names
 
 
-@dataclass(slots=True, eq=False)
 class Side:
     """The blocking or the asyncio side of a backend, and the thread or task that uses it."""
 
-    backend: Backend
-    driver: Driver
-    renewer: Renewer
-    task: bool
-    session: Session
-    """This thread, or the running task, when it began to ask."""
-    block: Block | None = None
-    """What is to have the hold, from the moment it is made; None: nothing, it is acquired by hand."""
-    where: Where = BY_HAND
-    """What code is to find the hold."""
+    __slots__ = ("backend", "block", "driver", "renewer", "session", "where")
 
-    @classmethod
-    def blocking(cls, using: str | None, block: Block | None = None) -> Side:
-        """Return the side of threads."""
-        backend = backends.known.get(using) or backend_for(using)
-        its = session()
-        where = BY_HAND if block is None else block.where or its.held.stack
-        return cls(backend, backend.driver, backend.renewer, False, its, block, where)  # noqa: FBT003 - as its fields stand
+    def __init__(self, using: str | None, block: Block | None = None) -> None:
+        """Make the side of threads."""
+        self.backend = backend = backends.known.get(using) or backend_for(using)
+        self.driver: Driver = backend.driver
+        self.renewer: Renewer = backend.renewer
+        self.session = its = session()
+        """This thread, or the running task, when it began to ask."""
+        self.block = block
+        """What is to have the hold, from the moment it is made; None: nothing, it is acquired by hand."""
+        self.where: Where = BY_HAND if block is None else block.where or its.held.stack
+        """What code is to find the hold."""
 
     @classmethod
     async def of_loop(cls, using: str | None, block: Block | None = None) -> Side:
         """Return the side of the running event loop."""
-        backend = backends.known.get(using) or backend_for(using)
-        its = session()
-        where = BY_HAND if block is None else block.where or its.held.stack
-        return cls(backend, *await backend.of_loop(), True, its, block, where)  # noqa: FBT003 - as its fields stand
+        side = cls(using, block)
+        side.driver, side.renewer = await side.backend.of_loop()
+        return side
 
 
 _MOST_READ: Final = 1000
@@ -337,7 +329,7 @@ class Lock:
         if self._is_unnamed:
             self._require_name()
         options = self.options
-        side = Side.blocking(options.using, block)
+        side = Side(options.using, block)
         keepers = options.scope.keepers()
         if keepers is not None or options.reentrant == "thread":
             side.where = side.session.held.party
@@ -380,7 +372,7 @@ class Lock:
         try:
             outcome: Hold | Refused
             if len(plans) == 1:
-                outcome = await self._acquire_plan(side, plans[0], seconds)
+                outcome = await self._acquired(side, plans[0], seconds)
             else:
                 outcome = await self._acquire_spread(side, plans, seconds)
         except LockBackendError as error:
@@ -403,42 +395,38 @@ class Lock:
             raise ValueError(msg)
 
         async def take(plan: Plan, left: float | None) -> Hold | Refused:
-            return await self._acquire_plan(side, plan, left, renews=True)
+            return await self._acquired(side, plan, left, renews=True)
 
         return await partitions.acquire(side.driver, take, plans, wait)
 
-    async def _acquire_plan(
+    def _acquired(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
-    ) -> Hold | Refused:
+    ) -> Awaitable[Hold | Refused]:
         """Acquire the locks of one partition: nested in what the caller has, or from Redis."""
-        its = side.session
-        if its.held or its.is_called:
-            nested = await self._nested(side, plan, wait)
-            if nested is not None:
-                return nested
+        if side.session.held or side.session.is_called:
+            return self._acquire_around(side, plan, wait, renews=renews)
         hold = self._hold_of(side, plan, renews=renews)
-        lease = hold.lease
-        own = own_hold(its, side.backend, plan.names) if wait is None and its.held else ""
-        if plan.terms.crash_release:
-            with await lease.renewer.listening():
-                refused = await lease.acquire(side.driver, wait, hold, side.where, own)
-        else:
-            refused = await lease.acquire(side.driver, wait, hold, side.where, own)
-        if refused is not None:
-            return refused
-        if lease.read:
-            hold.read = lease.read
-        return hold
+        return hold.lease.acquire(side.driver, wait, hold, side.where)
+
+    async def _acquire_around(
+        self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None
+    ) -> Hold | Refused:
+        """Acquire for a caller that has locks, or whose caller may have some."""
+        nested = await self._nested(side, plan, wait)
+        if nested is not None:
+            return nested
+        own = own_hold(side.session, side.backend, plan.names) if wait is None else ""
+        hold = self._hold_of(side, plan, renews=renews)
+        return await hold.lease.acquire(side.driver, wait, hold, side.where, own)
 
     def _hold_of(
         self, side: Side, plan: Plan, token: str | None = None, *, renews: bool | None = None
     ) -> Hold:
         """Return a hold, that of the caller's block, of what has yet to be asked for."""
+        kind, renewer = Lease, side.renewer
         if plan.terms.replicas:
-            renewer = side.backend.patient(side.driver)
-            lease: Lease = ReplicatedLease(plan, side.session, renewer, token, renews=renews)
-        else:
-            lease = Lease(plan, side.session, side.renewer, token, renews=renews)
+            kind, renewer = ReplicatedLease, side.backend.patient(side.driver)
+        lease = kind(plan, side.session, renewer, token, renews)
         hold = self._hold_type(side.backend, lease)
         if side.block is not None:
             side.block.append(hold)

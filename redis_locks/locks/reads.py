@@ -89,14 +89,19 @@ def plain_reads(commands: Iterable[Command]) -> tuple[tuple[bytes | str, ...], .
 
 
 def _words(command: Sequence[Any]) -> list[bytes | str]:
-    name = command[0].decode() if isinstance(command[0], bytes) else str(command[0])
-    if name.upper() not in READ_ONLY:
+    name = command[0]
+    if not (type(name) is str and name in READ_ONLY) and _spelled(name) not in READ_ONLY:
         msg = (
             f"read takes only commands that change nothing, not {command[0]!r}: it may run before "
             "the lock is held"
         )
         raise ValueError(msg)
-    return [text_of(word, "read") for word in command]
+    return [word if type(word) is str else text_of(word, "read") for word in command]
+
+
+def _spelled(name: Any) -> str:
+    """Return the name of a command as `READ_ONLY` has it."""
+    return (name.decode() if isinstance(name, bytes) else str(name)).upper()
 
 
 _ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER", b"SUNION"])

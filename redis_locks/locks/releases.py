@@ -1,4 +1,4 @@
-"""How a hold ends off the usual way, which is `Lease.release`: asked again, and by any token that Redis may know it by."""
+"""How a hold ends off the usual way, which is `Lease.ask_to_end`: asked again, and by any token that Redis may know it by."""
 
 from __future__ import annotations
 

@@ -75,15 +75,14 @@ class Scope:
             except (ImproperlyConfigured, ImportError):
                 continue  # its driver is not installed, so no transaction is open there
             # Most often there is none, so this much is asked here.
+            raw = connection.connection
             autocommit = (
-                connection.settings_dict["AUTOCOMMIT"]
-                if connection.connection is None
-                else connection.autocommit
+                connection.settings_dict["AUTOCOMMIT"] if raw is None else connection.autocommit
             )
             if connection.in_atomic_block or not autocommit:
                 if _in_transaction(connection):
                     found.append(transactions_of(connection))
-            elif connection.connection is not None:
+            elif raw is not None:
                 _refuse_begun_by_hand(connection)
         if self.name == "transaction" and not found:
             raise self._missing()

@@ -218,16 +218,15 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     if not is_async and _get_running_loop() is not None:
         refuse_in_loop("`with`", "Write `async with`")
     # Python has looked the `Exit` up just before, in this thread.
-    latest, _entering.exit = _entering.exit, None
-    found = None if latest is None else latest()
-    ours = found is not None and found.args[2] is manager
-    block: Block = found.args[0] if found is not None and ours else _CalledBlock()
+    latest, _entering.exit = _entering.exit, _no_exit
+    found = latest()
+    block: Block = found.args[0] if found and found.args[2] is manager else _CalledBlock()
     frame, caller = block.frame, sys._getframe(2)
-    if frame is None or (frame is not caller and frame not in stack(caller)):
+    if frame is not caller and (frame is None or frame not in stack(caller)):
         # No code, or code that has returned, has looked the exit up. So the call must tell.
         frame = sys._getframe(1)
     above = frame.f_back
-    if frame.f_code.co_name in _ENTERS or (above is not None and above.f_code.co_name in _ENTERS):
+    if frame.f_code.co_name in _ENTERS or (above and above.f_code.co_name in _ENTERS):
         frame = _user_of(frame)
     block.frame, block.where = frame, ref(block)
     return block
@@ -243,9 +242,13 @@ def _leave(block: Block, function: Callable[..., None], manager: object, *error:
         function(manager, *error[-3:])
 
 
+def _no_exit() -> None:
+    """Return what a reference to an exit that is gone does."""
+
+
 class _Entering(local):
-    exit: ref[Exit] | None = None
-    """The one that was made last in this thread."""
+    exit: Callable[[], Exit | None] = staticmethod(_no_exit)
+    """A reference to the one that was made last in this thread."""
 
 
 _entering = _Entering()

@@ -4,11 +4,7 @@
 holder, and the server tells that waiter. A waiter asks again to take over from a holder that died. It
 also asks every `RECHECK` seconds, in case a message was lost or the server forgot the queue.
 
-If the last wait for a lock was short, the next question wants no reply (``CLIENT REPLY SKIP``). The grant is a message,
-also if the lock is free. So the waiter wakes up once instead of twice, which makes 20 to 45 % more acquires under
-contention. After `SILENCE` seconds without a message the same token asks again, with a reply. Commands of ``read=``
-then wait behind a ``BLPOP`` for the waiter's turn. So the grant and the replies arrive together: hand-overs are 40
-% faster.
+If the last wait for a lock was brief, the next first question wants no reply: see `silent_questions`.
 """
 
 from __future__ import annotations
@@ -20,10 +16,8 @@ from math import inf
 from time import monotonic
 from typing import Any, Final
 
-from redis_locks import scripts
 from redis_locks.drivers.base import (
     CUT_SHORT,
-    PARKED,
     Answered,
     Call,
     CutShort,
@@ -32,11 +26,11 @@ from redis_locks.drivers.base import (
     LinkBroken,
     Unreachable,
 )
-from redis_locks.drivers.resp import ErrorReply, pack
-from redis_locks.drivers.server_link import pack_call
+from redis_locks.drivers.resp import ErrorReply
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
-from redis_locks.protocol import lock_events, store
+from redis_locks.protocol import lock_events, silent_questions, store
 from redis_locks.protocol.retry import TRIES, longest_pause, persist
+from redis_locks.protocol.silent_questions import Silence
 from redis_locks.protocol.store import Granted, Looked, Refused, Request, Won
 from redis_locks.values.claims import parse_who
 from redis_locks.values.identity import (
@@ -46,7 +40,6 @@ from redis_locks.values.identity import (
     session,
     unconfirmed,
 )
-from redis_locks.values.keys import turn_key
 
 logger = logging.getLogger("redis_locks")
 
@@ -61,6 +54,9 @@ SOONEST = 0.5
 
 LOOK_AGAIN = 2.0
 """Seconds between two looks for a deadlock, unless the server asks for more."""
+
+_DEAD: Final = 0.01
+"""Seconds within which a link breaks that was dead before it was used."""
 
 _SOONEST_LOOK = 0.006
 """Seconds in line before the first look, at least: a grant to who came less than 5 ms ago forgets nothing.
@@ -88,21 +84,6 @@ _EACH = 0.001
 _LONGEST_SPREAD = 1.0
 _SNAG = 0.25
 """Seconds within which a failed attempt to connect may be a passing one, such as a connection killed half open."""
-
-
-SILENCE: Final = 0.05
-"""Seconds to listen for a grant without a reply before the question is asked again."""
-
-BRIEF: Final = SILENCE / 2
-"""Seconds within which a wait is brief: the next one is likely to end within the silence, too."""
-
-LEAST_LEASE_MS: Final = 1000
-"""Shortest lease, in ms, of a lock that is asked for without a reply: the silence is part of the lease."""
-
-SKIP_REPLY: Final = pack(("CLIENT", "REPLY", "SKIP"))
-
-_DEAD: Final = 0.01
-"""Seconds within which a link breaks that was dead before it was used."""
 
 
 async def acquire(
@@ -142,8 +123,8 @@ class Waiter:
         since: When the wait began, on the monotonic clock, if that was before, and told as contention.
         own: What the log is to say after `patience` seconds of a hold of the caller's, for which it may wait for ever.
         link: On what to ask first; None: a new one.
-        first: The reply or the error that came for the first question on `link`, and when that was sent; None: nothing was
-            sent yet.
+        first: The reply, the error or the silence that came for the first question on `link`, and when that was sent;
+            None: nothing was sent yet.
 
     Attributes:
         link: What it asks and listens on.
@@ -196,6 +177,7 @@ class Waiter:
         self.link, self._first = link, first
         if first is not None:
             self.sent, self.started = True, first[1]
+            self._silent = isinstance(first[0], Silence)
 
     async def run(self) -> Won | Refused:
         """Acquire. Returns `Refused` when another holder still had the lock at the end.
@@ -238,6 +220,8 @@ class Waiter:
         link, first, self._first = self.link, self._first, None
         assert link is not None and first is not None  # noqa: S101, PT018 - see `run`
         reply, sent = first
+        if isinstance(reply, Silence):
+            return await self._go_on_after(reply.heard, link, sent)
         if isinstance(reply, ErrorReply):
             return None
         try:
@@ -249,14 +233,26 @@ class Waiter:
             raise
         return None if answer is None else await self._answered(link, answer, sent)
 
+    async def _go_on_after(
+        self, heard: bytes | LinkBroken | None, link: Link, sent: float
+    ) -> Won | Refused | None:
+        """Go on after a silent question that granted nothing."""
+        if heard is None:
+            return None
+        if isinstance(heard, LinkBroken):
+            self.queued = not isinstance(heard, Answered) and monotonic() - sent > _DEAD
+            self.request.break_off(heard)
+            raise heard
+        self.queued, self.uncontended = True, False
+        at_ms = int(heard.split(b" ")[2])
+        return await self.heard(link, heard, Refused(at_ms, 0, ""), sent)
+
     async def ask(self) -> Won | Refused | None:
         """Ask, and stand in the queue until it is time to ask again."""
         request = self.request
         link = self.link
         if link is None:
             self.link = link = await self.driver.checkout(self.token)
-        if link.quick_keys is not None and self._skips_reply(link):
-            return await self._ask_without_reply(link)
         if link.needs_subscription:
             await link.subscribe(request.keys)
         sent = monotonic()
@@ -307,128 +303,13 @@ class Waiter:
         outcome = await self.heard(link, message, reply, sent)
         if (
             isinstance(outcome, Won)
-            and outcome.waited < BRIEF
+            and outcome.waited < silent_questions.BRIEF
             and not self._reads_much  # on a subscribed connection
             and not self._heeded  # receivers want to know the holder, which only a reply tells
             and link.can_skip_replies()
         ):
             link.quick_keys = frozenset(self.request.keys)
         return outcome
-
-    def _skips_reply(self, link: Link) -> bool:
-        """Whether to ask without a reply on `link`, where these locks were waited for briefly, last time."""
-        request, wait, driver = self.request, self.wait, self.driver
-        return (
-            not self.sent
-            and not request.broken_off
-            and link.quick_keys is not None
-            # A set may be asked for in another order next time.
-            and link.quick_keys.issuperset(request.keys)
-            and request.mode == "exclusive"
-            and request.lease_ms >= LEAST_LEASE_MS
-            and (wait is None or wait > SILENCE)
-            and driver.skips_replies is not False
-            and driver.waits_on(link)
-        )
-
-    async def _ask_without_reply(self, link: Link) -> Won | Refused | None:
-        """Ask, and hear of the grant by a message; None if the question is to be asked again. Raises LinkBroken.
-
-        Contention is told after the grant, without saying who held. It is not told if the lock is
-        handed on between the silence and the next question.
-        """
-        driver, request = self.driver, self.request
-        sent, token = monotonic(), request.token.encode()
-        reads: list[Any] | None = None
-        try:
-            parks = bool(request.reads) and await self._parks(link)
-            listener = link.listener + PARKED if parks else link.listener
-            question = SKIP_REPLY + pack_call(
-                scripts.ACQUIRE, store.acquire_call(request, listener, self.wait_ms, "2")
-            )
-            self.sent = self._silent = True
-            if parks:
-                message, reads = await self._hear_parked(link, token, question)
-            else:
-                message = await link.message_after(question, token, SILENCE)
-        except BaseException as error:
-            request.break_off(error)
-            if isinstance(error, Answered):
-                driver.skips_replies = False  # the server may not, or cannot, skip replies
-            elif isinstance(error, LinkBroken):
-                self.queued = monotonic() - sent > _DEAD
-            raise
-        if message is None:
-            link.quick_keys = None
-            if driver.skips_replies is None:
-                # Late replies must not be taken for those to the next question.
-                link.disconnect()
-                request.broken_off += 1
-                raise LinkBroken("no message, and no refusal")
-            return None
-        driver.skips_replies = True
-        return await self._heard_without_reply(link, message, reads, sent)
-
-    async def _heard_without_reply(
-        self, link: Link, message: bytes, reads: list[Any] | None, sent: float
-    ) -> Won | Refused | None:
-        """Return what the first message after a question without a reply has granted."""
-        driver, request, heard = self.driver, self.request, monotonic()
-        _, fence, at_ms, *at_once = message.split(b" ")
-        if at_once:
-            link.quick_keys = None  # the lock was free
-        else:
-            self.queued, self.uncontended = True, False
-            if lock_events.observer.count("contended", request.names, driver.description, 0.0):
-                link.quick_keys = (
-                    None  # a receiver is connected by now, and the next reply names the holder
-                )
-                await lock_events.tell(driver, "contended", request, wait=self.wait)
-        # The lease counts from when we asked: nothing tells how long before the message it began.
-        deadline, fencing_token = sent + request.lease_ms / 1000, int(fence)
-        if fencing_token <= 0 or deadline <= monotonic():
-            return await self.heard(link, message, Refused(int(at_ms), 0, ""), sent)
-        if reads is None:
-            reads = await self._read(link)
-        if self._reads_much:
-            link.quick_keys = None
-        if at_once:
-            return Won(fencing_token, deadline, reads)
-        return Won(fencing_token, deadline, reads, heard - sent, heard)
-
-    async def _parks(self, link: Link) -> bool:
-        """Whether what is read may wait behind a ``BLPOP`` for our turn. Raises LinkBroken."""
-        driver = self.driver
-        if not (driver.parks and driver.skips_replies and driver.reply_timeout > 2 * SILENCE):
-            return False
-        driver.parks = await link.listens_parked()
-        return driver.parks
-
-    async def _hear_parked(
-        self, link: Link, token: bytes, question: bytes
-    ) -> tuple[bytes | None, list[Any] | None]:
-        """Ask, and wait for our turn in a list; return the message, and what was read since then, if it counts.
-
-        Each waiter reads for itself, with its own rights. Raises LinkBroken.
-        """
-        request = self.request
-        key = turn_key(request.keys[0], token)
-        turn = pack((b"BLPOP", key, b"%.3f" % SILENCE))
-        packet = b"".join((question, turn, *request.reads))
-        came, *reads = await link.round_trip(packet, 1 + len(request.reads))
-        if came is not None and not (isinstance(came, list) and came[0] == key):
-            # The server may refuse BLPOP, or has answered; then there are more replies than we know of.
-            link.disconnect()
-            if not isinstance(came, ErrorReply):
-                raise Answered(f"{came!r} answers what was to have no reply")
-            self.driver.parks = not came.text.startswith(("NOPERM", "ERR", "WRONGTYPE"))
-            raise LinkBroken(came.text)
-        self._reads_much = link.large
-        message = await link.receive(request.token, 0)
-        # What was read before the lock was held must not be believed: our turn did not come, or something else
-        # than the grant was told first.
-        granted = came is not None and message is not None and message.split(b" ", 2)[1] == came[1]
-        return message, reads if granted else None
 
     async def heard(
         self, link: Link, message: bytes | None, reply: Refused, sent: float

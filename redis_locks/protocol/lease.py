@@ -25,19 +25,20 @@ import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import Enum
 from math import inf
 from time import monotonic
 from types import FrameType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeVar
 from weakref import ref
 
 from redis_locks.drivers.base import Call, Driver, Link, LinkBroken
 from redis_locks.drivers.resp import ErrorReply
-from redis_locks.protocol import lock_events, store
+from redis_locks.protocol import lock_events, silent_questions, store
 from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.plans import Plan
+from redis_locks.protocol.silent_questions import Reader, Silence
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
 from redis_locks.values import modes
@@ -65,17 +66,28 @@ class State(Enum):
     __hash__ = object.__hash__  # that of Enum takes a call of its own
 
 
-_ASKING, _HELD, _LOST, _ENDED = State  # a look-up in an Enum takes long
+_ASKING, HELD, LOST, ENDED = State  # a look-up in an Enum takes long
 
 _STAYS: Final = {state: state for state in State}
 
 AFTER: Final[dict[str, dict[State, State]]] = {
-    "win": _STAYS | {_ASKING: _HELD},
-    "lose": _STAYS | {_HELD: _LOST, _ENDED: _LOST},
-    "leave": _STAYS | {_ASKING: _ENDED, _HELD: _ENDED},
-    "resume": _STAYS | {_ENDED: _HELD},
+    "win": _STAYS | {_ASKING: HELD},
+    "lose": _STAYS | {HELD: LOST, ENDED: LOST},
+    "leave": _STAYS | {_ASKING: ENDED, HELD: ENDED},
+    "resume": _STAYS | {ENDED: HELD},
 }
 """The state after each verb, by the state before: the table above."""
+
+
+class Answer(Enum):
+    """What came of the first question to end a lease."""
+
+    YES = "it has ended"
+    NO = "it has not, or nobody could be asked at once"
+    UNHEARD = "asked, without an answer"
+
+
+YES, NO, UNHEARD = Answer  # a look-up in an Enum takes long
 
 
 Runner = Callable[[Callable[[], None]], Awaitable[None]]
@@ -118,6 +130,9 @@ class Heartbeat(Protocol):
 
     def tell_lost(self, lease: Lease) -> bool:
         """Tell in the loop that a hold is lost; False if the loop is closed."""
+
+
+H = TypeVar("H", bound=Reader)
 
 
 class EnteredBlock(Protocol):
@@ -183,9 +198,7 @@ class Lease:
     """When to renew it, or to look at it, next."""
     waited = 0.0
     """Seconds for which it was waited for."""
-    read: Sequence[Any] = ()
-    """Replies to the plan's reads."""
-    commands: Sequence[Sequence[bytes]] | None = None
+    commands: store.Commands | None = None
     """The commands that were sent with its end, if it ends by a commit."""
     on_lost: Callable[[], None] | None = None
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
@@ -209,8 +222,7 @@ class Lease:
         session: Session,
         renewer: Renewer,
         token: str | None = None,
-        *,
-        renews: bool | None = None,
+        renews: bool | None = None,  # noqa: FBT001 - by place, which is faster
     ) -> None:
         terms = plan.terms
         self.plan = plan
@@ -281,96 +293,111 @@ class Lease:
         plan = self.plan
         return frozenset(plan.names[: modes.intents_in(plan.terms.mode)])
 
-    # How it is acquired and released
+    # How it is acquired
 
     async def acquire(
-        self, driver: Driver, wait: float | None, hold: object, where: Where, own: str = ""
-    ) -> Refused | None:
+        self, driver: Driver, wait: float | None, hold: H, where: Where, own: str = ""
+    ) -> H | Refused:
         """Ask for the locks, and wait for up to `wait` seconds (0: not at all; None: for ever).
 
         Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own` is as for `Waiter`.
 
-        Returns why another holder still had the locks at the end, or None. Whatever interrupts it takes back what was
-        asked for. Raises as `Waiter.run`.
+        Returns the hold, or why another holder still had the locks at the end. Whatever interrupts it takes back what
+        was asked for. Raises as `Waiter.run`.
         """
         plan, token = self.plan, self.token
+        terms, reads = plan.terms, plan.reads
         link: Link | None = None
         waiter: Waiter | None = None
         reply: Any = None
-        sent = 0.0
+        sent, since, waited = 0.0, None, 0.0
+        outcome: H | Refused = hold
         try:
             # The usual way: the lock is free, and one question to one server is all there is to do.
-            link = driver.take(token) if plan.terms.is_plain else None
-            if link is not None and link.quick_keys is None and (not plan.reads or link.has_bulk):
+            link = driver.take(token) if terms.is_plain else None
+            if link is not None and link.quick_keys is None and (not reads or link.has_bulk):
                 packet = plan.question(link, token, self.session.unit, wait)
                 sent = monotonic()
                 try:
-                    reads = plan.reads
                     reply = (
-                        await self._ask_and_read(link, packet) if reads else link.exchange(packet)
+                        await self._ask_and_read(link, packet, hold)
+                        if reads
+                        else link.exchange(packet)
                     )
                     if reply is None:
                         reply = await link.answer()
                 except LinkBroken as error:
                     reply = error
+            elif link is not None and silent_questions.fits(driver, link, plan, wait):
+                sent, reply = monotonic(), Silence()
+                reply, since, waited = await silent_questions.ask(
+                    self, driver, link, self.session.unit, wait, hold
+                )
             if type(reply) is bytes and (won := store.won(reply, token)):
                 assert link is not None  # noqa: S101 - it has answered
                 # First: what is given back is no longer ours to give back, whatever interrupts.
                 used, link = link, None
                 driver.checkin(used, token)
-                self.win(sent + plan.terms.lease, won)
+                self.win(sent + terms.lease, won, since, waited)
+                self.begin(hold, where)
             else:
-                first = (reply, sent) if sent else None
                 waiter = Waiter(
-                    *(driver, self.asked(driver), wait, plan.terms.patience),
+                    *(driver, self.asked(driver), wait, terms.patience),
                     own=own,
                     link=link,
-                    first=first,
+                    first=(reply, sent) if sent else None,
                 )
-                if (refused := await self._wait(waiter, hold)) is not None:
-                    return refused
-            self.begin(hold, where)
-            if lock_events.observer.count("acquired", plan.names, driver.description, self.waited):
+                outcome = await self._wait(waiter, hold, where)
+            if outcome is hold and lock_events.observer.count_hold("acquired", self.waited, self):
                 await self.tell_acquired(driver, wait)
         except BaseException as error:
-            await self._abandon(hold, waiter or self._asked_on(driver, link, sent, error))
+            first = (reply, sent) if sent else None
+            await self._abandon(hold, waiter or self._asked_on(driver, link, first, error))
             raise
-        return None
+        return outcome
 
     def _asked_on(
-        self, driver: Driver, link: Link | None, sent: float, error: BaseException
+        self,
+        driver: Driver,
+        link: Link | None,
+        first: tuple[Any, float] | None,
+        error: BaseException,
     ) -> Waiter:
         """Return what takes back the first question, if it was sent, which `error` broke off."""
-        if sent:
+        if first is not None:
             self.request.break_off(error)
-        first = (None, sent) if sent else None
         return Waiter(driver, self.request, 0, link=link, first=first)
 
-    async def _ask_and_read(self, link: Link, question: bytes) -> Any:
-        """Send a question with the plan's reads behind it, where replies may be large; return the reply to the question."""
+    async def _ask_and_read(self, link: Link, question: bytes, hold: Reader) -> Any:
+        """Send a question with the reads for `hold` behind it, where replies may be large; return the reply to the question."""
         plan = self.plan
         bulk = await link.bulk()
         packet, number = question + plan.read_packet, 1 + len(plan.reads)
         reply, *read = await bulk.round_trip(packet, number)
         if type(reply) is bytes and store.won(reply, self.token):
-            self.read = store.read_replies(read)
+            hold.read = store.read_replies(read)
         return reply
 
-    async def _wait(self, waiter: Waiter, hold: object) -> Refused | None:
-        """Have what `waiter` gets, or return why it got nothing."""
-        outcome = await waiter.run()
-        if isinstance(outcome, Refused):
-            self.leave(hold)
-            return outcome
-        await self.granted(waiter.driver, outcome)
-        return None
+    async def _wait(self, waiter: Waiter, hold: H, where: Where) -> H | Refused:
+        """Let `hold` have what `waiter` gets, and return it; or return why it got nothing."""
+        listens = self.plan.terms.crash_release
+        with await self.renewer.listening() if listens else nullcontext():
+            outcome = await waiter.run()
+            if isinstance(outcome, Refused):
+                self.leave(hold)
+                return outcome
+            read = await self.granted(waiter.driver, outcome)
+            if read:
+                hold.read = store.read_replies(read)
+            self.begin(hold, where)
+        return hold
 
     async def have(self, driver: Driver, won: Won, hold: object, where: Where) -> None:
         """Have what another question has won for the token; see `acquire`."""
         try:
             await self.granted(driver, won)
             self.begin(hold, where)
-            if lock_events.observer.count("acquired", self.names, driver.description, self.waited):
+            if lock_events.observer.count_hold("acquired", self.waited, self):
                 await self.tell_acquired(driver, 0)
         except BaseException:
             await self._abandon(hold, Waiter(driver, self.request, 0, first=(None, 0.0)))
@@ -384,12 +411,10 @@ class Lease:
         """Return the replies to the plan's reads, once the grant counts."""
         return read
 
-    async def granted(self, driver: Driver, won: Won) -> None:
-        """Have what was granted off the usual way."""
+    async def granted(self, driver: Driver, won: Won) -> Sequence[Any]:
+        """Have what was granted off the usual way; return the replies to the plan's reads."""
         self.win(won.deadline, won.fencing_token, won.since, won.waited)
-        read = await self.confirmed(driver, won.read)
-        if read:
-            self.read = store.read_replies(read)
+        return await self.confirmed(driver, won.read)
 
     async def _abandon(self, hold: object, waiter: Waiter) -> None:
         """Give up what was asked for, or won."""
@@ -409,25 +434,40 @@ class Lease:
             # A receiver may have had asgiref change whose call this is.
             self.move_to(current_session().held)
 
-    async def release(self, driver: Driver) -> bool | None:
-        """Ask once to end it. True: it has ended. False: that is not known. None: it has not, or nobody could be asked at once."""
+    # How it is released
+
+    def ask_to_end(self, driver: Driver) -> Answer | Link:
+        """Ask once to end it; return the answer, or the link on which it is to come: see `answer_to_end`."""
         link = driver.take()
         if link is None:
-            return None
+            return NO
         try:
             reply = link.exchange(self.plan.end(self.token))
-            if reply is None:
-                reply = await link.answer()
-            if reply == f"{self.token} 1".encode():
-                return True
-            if type(reply) is ErrorReply or reply == f"{self.token} 0".encode():
-                return None
-            link.disconnect()  # out of step
-        except LinkBroken:
+        except LinkBroken as error:
+            reply = error
+        return link if reply is None else self._answered(driver, link, reply)
+
+    async def answer_to_end(self, driver: Driver, link: Link) -> Answer:
+        """Wait for the answer to `ask_to_end`."""
+        try:
+            reply = await link.answer()
+        except LinkBroken as error:
+            reply = error
+        return self._answered(driver, link, reply)
+
+    def _answered(self, driver: Driver, link: Link, reply: object) -> Answer:
+        """Give the link back, and return what a reply says, or an error."""
+        answer = UNHEARD
+        if reply == f"{self.token} 1".encode():
+            answer = YES
+        elif type(reply) is ErrorReply or reply == f"{self.token} 0".encode():
+            answer = NO
+        elif isinstance(reply, LinkBroken):
             driver.drop_idle()
-        finally:
-            driver.checkin(link)
-        return False
+        else:
+            link.disconnect()  # out of step
+        driver.checkin(link)
+        return answer
 
     # The holds that share it, and where they find it
 
@@ -561,7 +601,7 @@ class Lease:
             self.renewer.discard(self)
         return last
 
-    def commit(self, hold: object, commands: Sequence[Sequence[bytes]]) -> bool:
+    def commit(self, hold: object, commands: store.Commands) -> bool:
         """End the lease with these commands; False if `hold` is not the only one that is open."""
         with _mutex:
             if list(self._open) != [id(hold)]:
@@ -582,35 +622,35 @@ class Lease:
     @property
     def is_held(self) -> bool:
         """Whether its locks are held still."""
-        return bool(self._open) and self.state is _HELD and not self.is_over()
+        return bool(self._open) and self.state is HELD and not self.is_over()
 
     # Its states
 
     def is_over(self) -> bool:
         """Whether it is lost, or runs though its deadline has passed. Once true it stays true, whatever arrives later."""
         # What was released is not lost: the server may have ended it in time, though nobody heard of that.
-        if self.state is _HELD and monotonic() >= self.deadline:
+        if self.state is HELD and monotonic() >= self.deadline:
             self.lose(LEASE_ENDED)
-        return self.state is _LOST
+        return self.state is LOST
 
     def win(
         self, deadline: float, fencing_token: int, since: float | None = None, waited: float = 0.0
     ) -> None:
         """Note that the locks were granted until `deadline`, after so many seconds; `since`: when, if not a lease before."""
-        self.waited = waited
-        began = deadline - self.plan.terms.lease
-        self.fencing_token, self.deadline = fencing_token, deadline
+        self.fencing_token, self.deadline, self.waited = fencing_token, deadline, waited
+        terms = self.plan.terms
+        began = deadline - terms.lease
         self.since = began if since is None else since
-        self.due = began + (deadline - began) / 3 if self.renews else deadline
+        self.due = began + terms.third if self.renews else deadline
         self.state = AFTER["win"][self.state]
 
     def renew(self, deadline: float) -> None:
         """Note that the lease ends at `deadline`, and when to renew it next."""
         with _mutex:  # or it might go on although another thread has just found that it is over
-            if self.state is _HELD:
+            if self.state is HELD:
                 self.deadline = self.due = deadline
                 if self.renews:  # soon, though the server may say it lasts: its clock may be wrong
-                    third = self.plan.terms.lease / 3
+                    third = self.plan.terms.third
                     self.due = min(deadline - 2 * third, monotonic() + third)
 
     def extend(self, deadline: float) -> None:
@@ -630,7 +670,7 @@ class Lease:
     def resume(self, hold: object, where: Where = BY_HAND) -> None:
         """Go on with `hold`, found in `where`, after an end that did not come about. If it is lost, the next renewal finds that out."""
         with _mutex:
-            resumes = self.state is _ENDED
+            resumes = self.state is ENDED
             if resumes:
                 self._open = {id(hold): where}
                 self.state = AFTER["resume"][self.state]
@@ -743,6 +783,21 @@ class Lease:
         self.since -= earlier
 
     # What is told of its end
+
+    def count_end(self) -> bool:
+        """Count its end, unless that was done; return whether somebody wants to be told."""
+        try:
+            self.untold.pop()  # whole even if two threads come at once
+        except IndexError:
+            return False
+        return lock_events.observer.count_hold(*self.end, self)
+
+    @property
+    def end(self) -> tuple[lock_events.HoldKind, float]:
+        """How it ends, if it ends now, and for how many seconds it was held."""
+        if self.state is LOST:
+            return "lost", min(monotonic(), self.deadline) - self.since
+        return "released", monotonic() - self.since
 
     def watch_loss(self, callback: Callable[[], None] | None) -> Callable[[], None] | None:
         """Have `callback` called when it is found lost; return what was called before."""
@@ -865,15 +920,14 @@ async def tell_moved(driver: Driver, kind: Literal["detached", "adopted"], lease
 
 async def tell_end(driver: Driver, lease: Lease) -> None:
     """Tell, if somebody listens and unless that was done, that the hold was released, or how it was lost."""
-    try:
-        lease.untold.pop()  # whole even if two threads come at once
-    except IndexError:
-        return
-    kind: lock_events.Kind = "lost" if lease.state is _LOST else "released"
-    end = monotonic()
-    held = (min(end, lease.deadline) if kind == "lost" else end) - lease.since
-    if lock_events.observer.count(kind, lease.plan.names, driver.description, held):
-        await tell(driver, kind, lease, held=held, reason=lease.reason)
+    if lease.count_end():
+        await tell_counted_end(driver, lease)
+
+
+async def tell_counted_end(driver: Driver, lease: Lease) -> None:
+    """Tell how a hold has ended, which was counted; see `tell_end`."""
+    kind, held = lease.end
+    await tell(driver, kind, lease, held=held, reason=lease.reason)
 
 
 # Guards a few instructions; reentrant, for a signal's handler may come in between.

@@ -18,6 +18,8 @@ from redis_locks.values.identity import describe_holder
 from redis_locks.values.modes import shown
 
 if TYPE_CHECKING:
+    from redis_locks.protocol.plans import Plan
+    from redis_locks.values.identity import Session
     from redis_locks.values.local_locks import Held
 
 Kind = Literal[
@@ -32,6 +34,8 @@ Kind = Literal[
     "waiting",
     "unguarded",
 ]
+
+HoldKind = Literal["acquired", "released", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,15 @@ class LockEvent:
         return ", ".join(self.names)
 
 
+class CountedLease(Protocol):
+    """A lease, as far as it is counted."""
+
+    plan: Plan
+    session: Session
+    since: float
+    fencing_token: int
+
+
 class Observer(Protocol):
     """The listener."""
 
@@ -101,6 +114,9 @@ class Observer(Protocol):
         nothing is made for them.
         """
 
+    def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
+        """Count that a hold has begun, or ended, as `count` does."""
+
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Pass the event on. Suspends only if `task`; raises no Exception."""
 
@@ -113,6 +129,10 @@ class Nobody:
         return False
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:  # noqa: ARG002 - as `Observer`
+        """Return False."""
+        return False
+
+    def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:  # noqa: ARG002 - as `Observer`
         """Return False."""
         return False
 

@@ -7,13 +7,19 @@ which only the token changes. The end of a packet, with who asks and where the g
 from __future__ import annotations
 
 import weakref
+from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks import scripts
-from redis_locks.drivers.base import Link
-from redis_locks.drivers.resp import pack
+from redis_locks.drivers.base import PARKED, Call, Link
+from redis_locks.drivers.resp import pack_words
 from redis_locks.drivers.server_link import pack_call
-from redis_locks.protocol.store import Request, acquire_call, milliseconds_of
+from redis_locks.protocol.store import (
+    Commands,
+    Request,
+    acquire_call,
+    milliseconds_of,
+)
 from redis_locks.scripts import Script
 from redis_locks.values import identity
 from redis_locks.values.keys import Keys
@@ -31,7 +37,7 @@ class Terms:
     Args:
         mode: How they are held, as `_prelude.lua` says.
         lease_ms: How long a hold lasts unless it is renewed.
-        backend: The server; it is not kept alive, as other settings make another one.
+        backend: The server, which has a `description`; it is not kept alive, as other settings make another one.
         wait: Seconds to wait if an acquire does not say; None: for ever.
         renews: Whether holds are renewed.
         replicas: How many replicas have to know of the grant, and of each extend, before it counts.
@@ -48,6 +54,7 @@ class Terms:
     __slots__ = (
         "backend",
         "crash_release",
+        "description",
         "guarded",
         "is_plain",
         "label",
@@ -61,6 +68,7 @@ class Terms:
         "script",
         "shown_mode",
         "template",
+        "third",
         "wait",
     )
 
@@ -69,7 +77,7 @@ class Terms:
         mode: str,
         lease_ms: int,
         *,
-        backend: object = None,
+        backend: Any = None,
         wait: float | None = None,
         renews: bool = True,
         replicas: int = 0,
@@ -83,8 +91,10 @@ class Terms:
         script: Script = scripts.EXTEND,
     ) -> None:
         self.backend: Any = (lambda: None) if backend is None else weakref.ref(backend)
+        self.description: str = "" if backend is None else backend.description
+        """The server, as text for people."""
         self.mode, self.shown_mode = mode, shown_mode
-        self.lease_ms, self.lease = lease_ms, lease_ms / 1000
+        self.lease_ms, self.lease, self.third = lease_ms, lease_ms / 1000, lease_ms / 3000
         self.wait, self.patience = wait, patience
         self.renews, self.max_hold = renews, max_hold
         self.replicas = replicas
@@ -112,7 +122,20 @@ class Plan:
         is_found: Whether later acquires of the thread or task are to find the hold.
     """
 
-    __slots__ = ("_ask", "_end", "keys", "name", "names", "places", "read_packet", "reads", "terms")
+    __slots__ = (
+        *(
+            "_ask",
+            "_end",
+            "_locks",
+            "keys",
+            "name",
+            "names",
+            "places",
+            "read_packet",
+            "reads",
+            "terms",
+        ),
+    )
 
     def __init__(
         self,
@@ -130,34 +153,59 @@ class Plan:
         self.places = tuple([(server, each) for each in names]) if is_found else ()
         """Where later acquires of a thread or task find a hold."""
         self.read_packet = b"".join(reads)
-        few = len(keys) <= _FEW_KEYS
-        self._ask = _head(scripts.ACQUIRE, keys, 7) if few else None
-        self._end = _head(scripts.RELEASE, keys, 1) if few else None
+        self._ask = self._end = ""
+        if len(keys) <= _FEW_KEYS:
+            question, end = _heads(keys[0], len(keys))
+            self._locks = locks = pack_words(keys[1:]).decode()
+            self._ask, self._end = f"{question}{locks}$", f"{end}{locks}$"
 
     def question(self, link: Link, token: str, unit: str, wait: float | None) -> bytes:
         """Return the packet that asks for the locks first, and joins the queue for up to `wait` seconds."""
-        if self._ask is None:
-            request = self.request(token, unit)
-            call = acquire_call(request, link.listener, milliseconds_of(wait), "1")
-            return pack_call(scripts.ACQUIRE, call)
-        tail = link.tails.get((self.terms, unit, wait))
+        if not self._ask:
+            return pack_call(scripts.ACQUIRE, self._call(link.listener, token, unit, wait, "1"))
+        key = self.terms, unit, wait
+        tail = link.tails.get(key)
         if tail is None:
-            tail = self._tail(link, token, unit, wait)
+            tail = self._tail(key, link, self._call(link.listener, token, unit, wait, "1"))
         return f"{self._ask}{len(token)}\r\n{token}\r\n{tail}".encode()
 
-    def _tail(self, link: Link, token: str, unit: str, wait: float | None) -> str:
-        request = self.request(token, unit)
-        _, (_, *words) = acquire_call(request, link.listener, milliseconds_of(wait), "1")
+    def silent_question(
+        self, link: Link, token: str, unit: str, wait: float | None, *, parks: bool
+    ) -> bytes:
+        """Return the packet that asks without a reply; `parks`: reads wait for its turn. See `silent_questions`."""
+        listener = link.listener + PARKED if parks else link.listener
+        if not self._ask:
+            return pack_call(scripts.ACQUIRE, self._call(listener, token, unit, wait, "2"))
+        key = self.terms, unit, wait, parks
+        tail = link.tails.get(key)
+        if tail is None:
+            tail = self._tail(key, link, self._call(listener, token, unit, wait, "2"))
+        return f"{self._ask}{len(token)}\r\n{token}\r\n{tail}".encode()
+
+    def _call(self, listener: str, token: str, unit: str, wait: float | None, first: str) -> Call:
+        return acquire_call(self.request(token, unit), listener, milliseconds_of(wait), first)
+
+    @staticmethod
+    def _tail(key: object, link: Link, call: Call) -> str:
         if len(link.tails) >= _MOST_TAILS:
             link.tails.clear()
-        tail = link.tails[self.terms, unit, wait] = _packed(*words)
+        tail = link.tails[key] = pack_words(tuple(call[1][1:])).decode()
         return tail
 
     def end(self, token: str) -> bytes:
         """Return the packet that ends the hold of a token, and hands the locks on."""
-        if self._end is None:
+        if not self._end:
             return pack_call(scripts.RELEASE, (self.keys, (token,)))
         return f"{self._end}{len(token)}\r\n{token}\r\n".encode()
+
+    def commit(self, token: str, commands: Commands) -> bytes:
+        """Return the packet that runs commands and ends the hold of a token, in one step."""
+        keys = self.keys
+        if not self._end:
+            return pack_call(scripts.COMMIT, (keys, (token, *commands.words)))
+        head = _call_of(scripts.COMMIT, keys[0], len(keys))
+        start = f"*{4 + len(keys) + len(commands.words)}\r\n{head}{self._locks}"
+        return f"{start}${len(token)}\r\n{token}\r\n".encode() + commands.packed
 
     def request(self, token: str, unit: str) -> Request:
         """Return what asks for the locks off the usual way."""
@@ -175,13 +223,14 @@ class Plan:
         )
 
 
-def _packed(*words: bytes | str) -> str:
-    """Return words in RESP, without the header that says how many they are."""
-    packed = pack(words).decode()
-    return packed[packed.index("\n") + 1 :]
+@lru_cache(maxsize=256)
+def _heads(index: bytes, keys: int) -> tuple[str, str]:
+    """Return how the question and the end begin, up to the keys of the locks: `keys` with that of the index."""
+    question, end = _call_of(scripts.ACQUIRE, index, keys), _call_of(scripts.RELEASE, index, keys)
+    return f"*{3 + keys + 7}\r\n{question}", f"*{3 + keys + 1}\r\n{end}"
 
 
-def _head(script: Script, keys: Keys, arguments: int) -> str:
-    """Return how a call of a script begins, up to the length of its first argument."""
-    words = _packed(b"EVALSHA", script.sha, b"%d" % len(keys), *keys)
-    return f"*{3 + len(keys) + arguments}\r\n{words}$"
+@lru_cache(maxsize=256)
+def _call_of(script: Script, index: bytes, keys: int) -> str:
+    """Return a call of a script up to the keys of the locks, without the header that says how many words it has."""
+    return pack_words((b"EVALSHA", script.sha, b"%d" % keys, index)).decode()

@@ -300,20 +300,21 @@ class ThreadRenewer:
         self._registry.leases[lease.token] = weakref.ref(lease)
         self._added = True
         # Most leases come after the thread looks anyway: no mutex, no wake-up for them.
-        due, young_until = lease.due, lease.since + YOUNG
-        by = due if due < young_until else young_until  # noqa: FURB136 - `min` takes as long as all else here
-        if by < self._wakes_at and self._listener_thread.is_open:
-            by = due
-        if by < self._wakes_at:
-            with self._changed:
-                if not self._running:
-                    self._running = True
-                    threading.Thread(
-                        target=self._run, name="redis_locks-renewal", daemon=True
-                    ).start()
-                elif by < self._wakes_at:
-                    self._wakes_at = by
-                    self._changed.notify()
+        wakes_at = self._wakes_at
+        if lease.due < wakes_at:
+            self._wake_by(lease.due)
+        if lease.since + YOUNG < wakes_at and not self._listener_thread.is_open:
+            self._wake_by(lease.since + YOUNG)
+
+    def _wake_by(self, by: float) -> None:
+        """Have the thread look at its leases then, at the latest."""
+        with self._changed:
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="redis_locks-renewal", daemon=True).start()
+            elif by < self._wakes_at:
+                self._wakes_at = by
+                self._changed.notify()
 
     def revoke(self, token: str) -> None:
         """Note that an operator ended the hold of `token`, if it is one of this process."""

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 from redis_locks.drivers.base import CUT_SHORT, CutShort, Driver, Link, LinkBroken, Unreachable
+from redis_locks.drivers.resp import ErrorReply
 from redis_locks.exceptions import LockBackendError
 
 T = TypeVar("T")
@@ -67,6 +68,26 @@ async def persist(
                 raise LockBackendError(msg) from error
         if pause := longest_pause(patience.failures):
             await driver.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
+
+
+async def ask_once(driver: Driver, packet: bytes, token: str) -> bytes | None:
+    """Return the reply to a packed call for a token, asked on an idle link; None: ask by `persist`, as nothing is known."""
+    link = driver.take()
+    if link is None:
+        return None
+    try:
+        reply = link.exchange(packet)
+        if reply is None:
+            reply = await link.answer()
+        if type(reply) is bytes and reply.startswith(f"{token} ".encode()):
+            return reply
+        if type(reply) is not ErrorReply:
+            link.disconnect()  # out of step
+    except LinkBroken:
+        driver.drop_idle()
+    finally:
+        driver.checkin(link)
+    return None
 
 
 def longest_pause(failures: int) -> float:

@@ -150,8 +150,8 @@ async def acquire(
 
 def won(reply: bytes, token: str) -> int:
     """Return the fencing token if a reply to `acquire_call` grants the locks to `token`, else 0."""
-    words = reply.split(b" ", 3)
-    granted = len(words) > 2 and words[1] == b"1" and words[0] == token.encode()  # noqa: PLR2004 - as it is written
+    words = reply.split(b" ")
+    granted = len(words) == 4 and words[1] == b"1" and words[0] == token.encode()  # noqa: PLR2004 - as it is written
     return int(words[2]) if granted else 0
 
 
@@ -343,24 +343,22 @@ async def cancel(link: Link, keys: Keys, token: str, waiter: str) -> bool:
     return echoed(reply, token, 1)[1] == "1"
 
 
-async def commit(
-    link: Link, keys: Keys, token: str, commands: Sequence[Sequence[bytes]]
-) -> str | None:
+class Commands(NamedTuple):
+    """Commands for a commit, as arguments of its script."""
+
+    words: Sequence[bytes | str]
+    """Of each command how many words it has, and these."""
+    packed: bytes
+    """The same in RESP."""
+
+
+async def commit(link: Link, keys: Keys, token: str, commands: Commands) -> str | None:
     """Run the commands and end the hold, in one step; None if the token did not hold, so neither.
 
     Returns the text of the first error among the commands, or "".
     """
-    (reply,) = await link.call(scripts.COMMIT, (keys, commit_words(token, commands)))
+    (reply,) = await link.call(scripts.COMMIT, (keys, (token, *commands.words)))
     return commit_reply(reply, token)
-
-
-def commit_words(token: str, commands: Sequence[Sequence[bytes]]) -> list[bytes]:
-    """Return the arguments of the call that runs the commands and ends the hold; see `commit`."""
-    words = [token.encode()]
-    for command in commands:
-        words.append(b"%d" % len(command))
-        words += command
-    return words
 
 
 def commit_reply(reply: object, token: str) -> str | None:

@@ -238,7 +238,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         await self._block.aend(exc)
 
     def _lock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:
-        side = Side.blocking(self._using, block)
+        side = Side(self._using, block)
         return run_blocking(self._locking.lock(side, self._seconds(wait)))
 
     async def _alock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:

@@ -161,7 +161,7 @@ class Locking(Generic[M]):
         return self.source.candidates(seen)
 
     def _keepers(self, side: Side) -> Keepers | None:
-        if side.task:
+        if side.driver.suspends:
             self.scope.refuse_async()
             return None
         keepers = self.scope.keepers()
@@ -259,7 +259,7 @@ def _done(parts: Iterable[_Part], found: list[M]) -> LockedRows[M]:
 
 async def _read(side: Side, work: Callable[..., T], *args: Any) -> T:
     """Run `work`, which asks the database; in async code, in a thread."""
-    return await sync_to_async(work)(*args) if side.task else work(*args)
+    return await sync_to_async(work)(*args) if side.driver.suspends else work(*args)
 
 
 async def _let_go(side: Side, holds: Iterable[Hold], error: BaseException | None = None) -> None:

@@ -86,14 +86,14 @@ class RowSet(Lock):
         """Return a hold of all rows, or the refusal of one that was still held after `wait` seconds."""
         plans = [self._plan_for(side.backend, group) for group in side.backend.groups(self._names)]
         if len(plans) == 1:
-            return await self._acquire_plan(side, plans[0], wait)
+            return await self._acquired(side, plans[0], wait)
 
         async def take(plan: Plan, left: float | None) -> Hold | Refused:
             names = set(plan.names)
             part = [row for row in self._rows if row.name in names]
             wanted = RowSet(part, self.row_mode, **self._given)
             own = wanted._plan_for(side.backend, (plan.names, plan.keys))
-            outcome = await wanted._acquire_plan(side, own, left, renews=True)
+            outcome = await wanted._acquired(side, own, left, renews=True)
             if isinstance(outcome, Refused):
                 return outcome._replace(place=self._names.index(plan.names[outcome.place]))
             return outcome

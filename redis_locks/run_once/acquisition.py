@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
     def begin(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
         """Return an attempt, that of `block` if given; blocks for up to `wait` seconds, see `acquire`."""
-        side = Side.blocking(self.terms.using, block)
+        side = Side(self.terms.using, block)
         return run_blocking(self.acquire(side, self.terms.effective_wait(wait)))
 
     async def abegin(
@@ -126,9 +126,7 @@ class Job(NamedTuple):
             # Before anybody is told: receivers may take longer than the lease. No acquire finds it, but a search for
             # deadlocks and a COMMIT must know of it.
             lease.begin_unfound(attempt, side.session.held, side.where)
-            if lock_events.observer.count(
-                "acquired", request.names, side.driver.description, started.waited
-            ):
+            if lock_events.observer.count_hold("acquired", started.waited, lease):
                 await lease.tell_acquired(side.driver, wait)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
             if begun.attempt > 1:
@@ -149,7 +147,7 @@ class Job(NamedTuple):
 
     async def _tell(self, side: Side, kind: Kind, **details: Any) -> None:
         event = RunEvent(name=self.name, max_attempts=self.terms.max_attempts, **details)
-        await tell(self.events, kind, event, task=side.task)
+        await tell(self.events, kind, event, task=side.driver.suspends)
 
     def _already_done(self, done: Done) -> AlreadyDone:
         result = self.terms.format.read(done.result)

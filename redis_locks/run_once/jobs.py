@@ -262,7 +262,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         Raises:
             LockBackendError: Redis could not be asked.
         """
-        return run_blocking(self._job().status(Side.blocking(self._terms.using)))
+        return run_blocking(self._job().status(Side(self._terms.using)))
 
     async def astatus(self) -> RunStatus:
         """Return what is known of the job; see `status`."""

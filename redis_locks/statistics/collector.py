@@ -14,12 +14,12 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.events import dispatch
-from redis_locks.events.dispatch import ENDS, FREQUENT
+from redis_locks.events.dispatch import ENDS, FREQUENT, Counted, Pending
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
 from redis_locks.statistics.histogram import LAST, bucket_of
@@ -33,6 +33,9 @@ INTERVAL = 5.0
 
 BATCH = 256
 """How many events are counted at a time, which takes half as long as counting each at once."""
+
+_NOTED_AS_COUNTED = frozenset({"acquired", "released"})
+"""The kinds of which `catch_up` keeps the notes: no event is made for them."""
 
 _NOT_COUNTED = frozenset({"waiting", "unguarded", "detached", "adopted"})
 
@@ -164,8 +167,8 @@ class Collector:
         """Start empty. After a fork, the parent has the thread and sends what it had counted."""
         # Re-entrant: a finalizer or a signal handler may release a lock while its thread has the guard.
         self._guard = threading.RLock()
-        self.pending: deque[tuple[str, Kind, tuple[str, ...], float]] = deque()
-        self._alike: dict[tuple[str, Kind, tuple[str, ...], int | None], int] = {}
+        self.pending: deque[Pending] = deque()
+        self._alike: dict[tuple[Kind, Counted, int | None], int] = {}
         """How often each pending event happened; kept here in case of an interrupt before it is counted."""
         self.most = 1
         """How many events may be pending: `BATCH`, or 1 while no thread runs, so that one is started."""
@@ -174,6 +177,8 @@ class Collector:
 
         A server by itself: so many names of it have notes that no lock of it gets more of those kinds.
         """
+        self._noted: set[object] = set()
+        """How holds were asked for of which no more beginnings are noted: those of `full` again, for a quick look."""
         self._tallies: dict[str, Tally] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
@@ -184,30 +189,46 @@ class Collector:
 
     def take(self, event: LockEvent) -> None:
         """Note an event for the pages of its locks. Does not block."""
-        if event.kind != "released" or get_settings().history:
+        if event.kind not in _NOTED_AS_COUNTED:
             seconds = event.held or event.waited
             detail = event.holder or event.reason
             note = Note(monotonic(), event.kind, event.who, seconds, event.fencing_token, detail)
             self.note(event.server, event.names, note)
 
     def catch_up(self) -> None:
-        """Count what is pending. Does not block."""
-        pending, alike = self.pending, self._alike
+        """Count what is pending, and note of it what the pages of its locks show. Does not block."""
+        pending, alike, noted = self.pending, self._alike, self._noted
+        history = get_settings().history
         with self._guard:
             # Not `while pending`: a signal handler may empty it between the test and the pop.
             while True:
                 try:
-                    server, kind, names, seconds = pending.popleft()
+                    kind, seconds, of, unit, since, fencing_token = pending.popleft()
                 except IndexError:
                     break
-                event = server, kind, names, bucket_of(seconds) if seconds else None
+                event = kind, of, bucket_of(seconds) if seconds else None
                 alike[event] = alike.get(event, 0) + 1
+                # A plan, as it is a hold.
+                if (kind == "acquired" and of not in noted) or (kind == "released" and history):
+                    at = since if kind == "acquired" else since + seconds
+                    self._note_hold(of, unit, at, kind, seconds, fencing_token)
             while True:
                 try:
-                    (server, kind, names, bucket), times = alike.popitem()
+                    (kind, of, bucket), times = alike.popitem()
                 except KeyError:
                     return
+                server, names = of if isinstance(of, tuple) else (of.terms.description, of.names)
                 self._tally(server).count(kind, names, bucket, times)
+
+    def _note_hold(self, plan: Any, unit: str, at: float, kind: Kind, *of: Any) -> None:
+        """Note that a hold has begun or ended, unless its lock has all the notes of a beginning that are kept."""
+        server = plan.terms.description
+        if kind == "acquired" and (server in self.full or (server, plan.names[0]) in self.full):
+            if len(self._noted) < MOST_NAMES_KEPT:
+                self._noted.add(plan)
+            return
+        who = identity.who(plan.terms.label, unit)
+        self.note(server, plan.names, Note(at, kind, who, *of))
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
         """Note an event of some locks, to be sent some seconds later. Does not block."""
@@ -264,6 +285,7 @@ class Collector:
             self.catch_up()
             tallies, self._tallies = self._tallies, {}
             self.full.clear()
+            self._noted.clear()
         for server, tally in tallies.items():
             # Not imported above: most processes import this module at start and send nothing for seconds.
             from redis_locks.connections import backends

@@ -270,9 +270,9 @@ def unconfirmed() -> str:
     return " ".join(process.unconfirmed)
 
 
-def who(label: str | None) -> Who:
-    """Return who asks, for people: host, pid, thread or task, and what it runs."""
-    return Who(socket.gethostname(), process.pid, session().unit, label or _command())
+def who(label: str | None, unit: str | None = None) -> Who:
+    """Return who asks, for people: host, pid, thread or task (None: this one), and what it runs."""
+    return Who(socket.gethostname(), process.pid, unit or session().unit, label or _command())
 
 
 def whoami(label: str | None) -> str:

@@ -44,6 +44,13 @@ def validate_name(name: object, *, argument: str = "name") -> str:
         TypeError: It is not a string.
         ValueError: It is empty, too long, holds NUL or cannot be encoded.
     """
+    if (
+        type(name) is str
+        and name.isascii()
+        and 0 < len(name) <= MAX_NAME_BYTES
+        and "\0" not in name
+    ):
+        return name
     if not isinstance(name, str):
         msg = f"{argument} must be a string, not {name!r} ({type(name).__name__}); use str(...) or an f-string"
         raise TypeError(msg)
@@ -103,16 +110,17 @@ def lock_keys(prefix: str, partition: int, name: str) -> LockKeys:
 
 def set_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
     """Return KEYS of a script for the locks `names` of one partition."""
-    spell = _kept_keys if len(names) < MOST_KEPT else _spell_keys
+    spell = _kept_keys if len(names) < MOST_KEPT else spell_keys
     return spell(prefix, partition, names)
 
 
-def _spell_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
+def spell_keys(prefix: str, partition: int, names: tuple[str, ...]) -> Keys:
+    """Return what `set_keys` does, for who remembers it."""
     start = f"{prefix}{{{partition}}}:"
     return (f"{start}index".encode(), *[f"{start}lock:{name}".encode() for name in names])
 
 
-_kept_keys = lru_cache(maxsize=4096)(_spell_keys)
+_kept_keys = lru_cache(maxsize=4096)(spell_keys)
 
 
 def index_key(prefix: str, partition: int) -> bytes:

@@ -20,8 +20,8 @@ from redis_locks import Lock
 from redis_locks.benchmark import measurement
 from redis_locks.benchmark.pool import WorkerPool
 from redis_locks.benchmark.subjects import OURS, SUBJECTS, our_keys
-from redis_locks.protocol.acquire import SILENCE
 from redis_locks.protocol.lease import YOUNG
+from redis_locks.protocol.silent_questions import SILENCE
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks.contests import call_out
 from tests.benchmarks.sections import CLIENTS, Figures, Measure, Place, Section, Wanted

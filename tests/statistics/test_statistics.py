@@ -19,7 +19,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.signals.conftest import deadlocked
 from tests.support.connections import backend_for
-from tests.support.events import Teller
+from tests.support.events import Teller, count_hold
 from tests.support.keys import index_key
 from tests.support.parties import held, waited_for
 from tests.support.statistics import BATCH, Collector, before_sending, collector, flush, send_after
@@ -236,7 +236,7 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
     own = Collector()
     server = backend_for(None).description
     for count in (1, 2):
-        Teller(own).count("acquired", ("a",), server, 0.0)
+        count_hold(Teller(own), "acquired", "a", server)
         until(lambda: own._thread is None)
         (found,) = statistics.read().locks
         assert ("a", count) == (found.name, found.acquired)
@@ -245,7 +245,7 @@ def test_a_thread_sends_by_itself_and_ends_when_there_is_no_more(
 def test_much_is_counted_before_the_memory_fills() -> None:
     own = Collector()
     for _ in range(1000):
-        Teller(own).count("acquired", ("a",), "nowhere", 0.0)
+        count_hold(Teller(own), "acquired", "a", "nowhere")
     assert len(own.pending) < BATCH
     assert own._tallies["nowhere"].figures()["a a"] == 1000 - len(own.pending)
 

@@ -23,7 +23,7 @@ Handler = Callable[..., Awaitable[Any]]
 def intercept(monkeypatch: pytest.MonkeyPatch, verb: str, handler: Handler) -> None:
     """Have `handler(plain, *args, **options)` answer each call of `verb`; `plain` is the real call."""
     plain = getattr(store, verb)
-    if verb in {"acquire", "release"}:
+    if verb in {"acquire", "release", "commit"}:
         ask_by_calls(monkeypatch)
 
     async def call(*args: Any, **options: Any) -> Any:
@@ -33,7 +33,7 @@ def intercept(monkeypatch: pytest.MonkeyPatch, verb: str, handler: Handler) -> N
 
 
 def ask_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No acquire or release goes the usual way, which is a packet on a connection that is at hand."""
+    """No acquire, release or commit goes the usual way, which is a packet on a connection that is at hand."""
     for driver in (BlockingDriver, AsyncDriver):
         monkeypatch.setattr(driver, "take", lambda *_: None)
 

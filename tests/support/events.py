@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,28 @@ from redis_locks.events.dispatch import Teller
 from redis_locks.protocol import lock_events
 
 __all__ = ["TELEMETRY", "Teller"]
+
+
+def count_hold(
+    teller: Teller, kind: Any, name: str, server: str = "server", *, seconds: float = 0.0
+) -> bool:
+    """Count a hold that nobody has; return whether somebody wants the event."""
+    lease: Any = SimpleNamespace(
+        plan=_plan(name, server),
+        session=SimpleNamespace(unit="thread x"),
+        since=0.0,
+        fencing_token=1,
+    )
+    return teller.count_hold(kind, seconds, lease)
+
+
+@lru_cache
+def _plan(name: str, server: str) -> Any:
+    return _Plan(names=(name,), terms=SimpleNamespace(description=server, label=None))
+
+
+class _Plan(SimpleNamespace):
+    __hash__ = object.__hash__
 
 
 def record_events_made(monkeypatch: pytest.MonkeyPatch, made: Callable[..., Any]) -> None:
@@ -28,6 +52,7 @@ def nobody_observes(monkeypatch: pytest.MonkeyPatch) -> None:
 def nobody_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """No statistics are kept."""
     monkeypatch.setattr(Teller, "count", lambda *_: False)
+    monkeypatch.setattr(Teller, "count_hold", lambda *_: False)
 
 
 def sum_up_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -13,7 +13,7 @@ from redis_locks.diagnosis import alerts
 from redis_locks.drivers import listener_thread
 from redis_locks.drivers.base import Driver
 from redis_locks.locks.timeouts import bounded
-from redis_locks.protocol import acquire, renewal, replication
+from redis_locks.protocol import acquire, renewal, replication, silent_questions
 from redis_locks.protocol.acquire import LOOK_AGAIN
 from redis_locks.protocol.lease import YOUNG, Lease
 from redis_locks.protocol.renewal import Registry
@@ -70,7 +70,7 @@ def replicas_answer_after_the_lease() -> AbstractContextManager[object]:
 
 def waits_are_brief_below(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A waiter asks silently if the wait before took no longer than so many seconds."""
-    monkeypatch.setattr(acquire, "BRIEF", seconds)
+    monkeypatch.setattr(silent_questions, "BRIEF", seconds)
 
 
 def alerts_are_told_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -52,7 +52,7 @@ def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings(
         waits.append(given[-1])
         return Refused(0, 0, "")
 
-    monkeypatch.setattr(Lock, "_acquire_plan", asked)
+    monkeypatch.setattr(Lock, "_acquired", asked)
     with lock_timeout(1.5):
         Lock("a").acquire()
         Lock("a", wait=None).acquire()

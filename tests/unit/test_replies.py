@@ -40,7 +40,10 @@ CALLS: dict[str, tuple[str, Callable[[Any], Coroutine[Any, Any, object]]]] = {
     "raise_fence": ("1 1000 2000", lambda link: store.raise_fence(link, KEYS, "token", 1000, 7)),
     "adopt": ("1 1000 2000 7", lambda link: store.adopt(link, REQUEST, "token")),
     "release": ("1", lambda link: store.release(link, KEYS, "token")),
-    "commit": ("1 ERR a command failed", lambda link: store.commit(link, KEYS, "token", [])),
+    "commit": (
+        "1 ERR a command failed",
+        lambda link: store.commit(link, KEYS, "token", store.Commands([], b"")),
+    ),
     "downgrade": ("1", lambda link: store.downgrade(link, KEYS, "token")),
     "abandon": ("1000 0 ", lambda link: store.abandon(link, REQUEST)),
     "force_release": ("7 t", lambda link: store.force_release(link, KEYS, "token", ["t"])),

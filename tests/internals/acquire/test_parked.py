@@ -11,7 +11,7 @@ import pytest
 from redis_locks import Lock
 from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.drivers.resp import pack
-from redis_locks.protocol import acquire
+from redis_locks.protocol import silent_questions
 from tests.internals.acquire.stage import nothing, once
 from tests.internals.acquire.turns import Turns
 from tests.support import stored
@@ -61,7 +61,7 @@ def test_nor_if_the_lock_is_free(turns: Turns, key: str) -> None:
 def test_what_was_read_before_the_lock_was_held_is_not_believed(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(acquire, "SILENCE", 0.02)
+    monkeypatch.setattr(silent_questions, "SILENCE", 0.02)
     before = turns.before_release
     asked_again = Threads().start(until, lambda: turns.trips >= 2)
 
@@ -82,7 +82,7 @@ def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_noth
 
     async def late(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
         replies = await round_trip(link, commands, *args)
-        if commands.startswith(acquire.SKIP_REPLY):
+        if commands.startswith(silent_questions.SKIP_REPLY):
             assert replies[0] is not None
             replies = [None, b"0", 1]
         return replies
@@ -114,7 +114,7 @@ def test_what_was_read_when_something_else_was_told_is_not_believed(
     round_trip = BlockingLink.round_trip
 
     async def slow(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
-        if not commands.startswith(acquire.SKIP_REPLY):
+        if not commands.startswith(silent_questions.SKIP_REPLY):
             return await round_trip(link, commands, *args)
         link._socket.sendall(commands)
         handed_on.wait(PATIENCE)
@@ -140,7 +140,7 @@ def test_an_answer_that_was_not_to_come_ends_the_connection(
 ) -> None:
     (link,) = turns.driver._idle
     with monkeypatch.context() as patched:
-        patched.setattr(acquire, "SKIP_REPLY", pack(("ECHO", "no silence")))
+        patched.setattr(silent_questions, "SKIP_REPLY", pack(("ECHO", "no silence")))
         turns.take()
     assert link.broken
     assert not turns.driver.skips_replies
@@ -171,11 +171,11 @@ def test_a_refusal_ends_the_connection_and_this_way(
     (link,) = turns.driver._idle
     with monkeypatch.context() as patched:
         if refused == "turn":
-            patched.setattr(acquire, "turn_key", lambda *_: turns.lock.name.encode())
+            patched.setattr(silent_questions, "turn_key", lambda *_: turns.lock.name.encode())
             turns.client.set(turns.lock.name, "of another type", px=60_000)
         else:
             wrong = pack(("CLIENT", "REPLY", "SKIPPED"))
-            patched.setattr(acquire, "SKIP_REPLY", wrong)
+            patched.setattr(silent_questions, "SKIP_REPLY", wrong)
         assert turns.take() >= (refused == "turn")
     assert link.broken
     assert not turns.driver.parks
@@ -190,7 +190,7 @@ def test_who_is_interrupted_meanwhile_leaves_nothing_behind(turns: Turns, key: s
         raise KeyboardInterrupt
 
     def is_it(commands: bytes, *_: object) -> bool:
-        return commands.startswith(acquire.SKIP_REPLY)
+        return commands.startswith(silent_questions.SKIP_REPLY)
 
     with (
         once(BlockingLink, "round_trip", is_it, nothing, interrupt),

@@ -10,8 +10,8 @@ import pytest
 
 from redis_locks import scripts
 from redis_locks.drivers.blocking import BlockingLink
-from redis_locks.protocol import acquire
-from redis_locks.protocol.acquire import SKIP_REPLY
+from redis_locks.protocol import acquire, silent_questions
+from redis_locks.protocol.silent_questions import SKIP_REPLY
 from tests.internals.acquire.interrupted_cases import (
     before_it_asks,
     before_it_listens,
@@ -138,9 +138,9 @@ def test_asked_silently_it_comes_to_the_same_end(
 
     aloud = one_way(case)
     monkeypatch.setattr(BlockingLink, "message_after", message_after)
-    monkeypatch.setattr(acquire, "LEAST_LEASE_MS", 0)
+    monkeypatch.setattr(silent_questions, "LEAST_LEASE_MS", 0)
     # Long enough that a busy machine answers within it: else it asks once more, aloud.
-    monkeypatch.setattr(acquire, "SILENCE", 0.5 if case in ALONE else 2.0)
+    monkeypatch.setattr(silent_questions, "SILENCE", 0.5 if case in ALONE else 2.0)
     if case in ALONE:
         # However late a busy machine tells of a broken connection: nobody has waited.
         monkeypatch.setattr(acquire, "_DEAD", PATIENCE)

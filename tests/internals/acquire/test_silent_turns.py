@@ -11,9 +11,9 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.resp import pack
 from redis_locks.events.dispatch import Teller
-from redis_locks.protocol import acquire
-from redis_locks.protocol.acquire import SKIP_REPLY
+from redis_locks.protocol import silent_questions
 from redis_locks.protocol.lock_events import LockEvent
+from redis_locks.protocol.silent_questions import SKIP_REPLY
 from redis_locks.testing.server import EmbeddedServer
 from tests.internals.acquire.stage import without_messages
 from tests.internals.acquire.turns import Turns
@@ -29,12 +29,14 @@ def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free
 
 
 def test_after_a_long_wait_it_is_not(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acquire, "BRIEF", 0.0)
+    monkeypatch.setattr(silent_questions, "BRIEF", 0.0)
     assert [0, 0] == [turns.wait() for _ in range(2)]
 
 
 def test_who_waits_no_longer_than_the_silence_is_told_at_once(turns: Turns) -> None:
-    assert [0, 0, 1] == [turns.wait(wait=wait) for wait in (PATIENCE, acquire.SILENCE, PATIENCE)]
+    assert [0, 0, 1] == [
+        turns.wait(wait=wait) for wait in (PATIENCE, silent_questions.SILENCE, PATIENCE)
+    ]
 
 
 def test_it_is_held_since_it_was_granted_and_not_since_it_was_asked_for(turns: Turns) -> None:
@@ -46,7 +48,7 @@ def test_with_a_lease_that_the_silence_would_eat_up_it_is_not(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No lease that a busy machine outlasts.
-    monkeypatch.setattr(acquire, "LEAST_LEASE_MS", 60_001)
+    monkeypatch.setattr(silent_questions, "LEAST_LEASE_MS", 60_001)
     assert [0, 0] == [turns.wait(), turns.wait()]
 
 
@@ -64,7 +66,7 @@ def test_a_silence_in_which_nothing_is_heard_is_the_last_one(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns.wait()
-    monkeypatch.setattr(acquire, "SILENCE", 0.01)
+    monkeypatch.setattr(silent_questions, "SILENCE", 0.01)
     with without_messages():
         assert [1, 0] == [turns.take() for _ in range(2)]
 
@@ -102,10 +104,10 @@ def test_a_server_that_answers_all_the_same_is_asked_again_and_never_silently_an
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns.wait()
-    monkeypatch.setattr(acquire, "SKIP_REPLY", pack(("CLIENT", "REPLY", "SKIPPED")))
+    monkeypatch.setattr(silent_questions, "SKIP_REPLY", pack(("CLIENT", "REPLY", "SKIPPED")))
     assert [1, 0] == [turns.take() for _ in range(2)]
     assert not turns.driver.skips_replies
-    monkeypatch.setattr(acquire, "SKIP_REPLY", SKIP_REPLY)
+    monkeypatch.setattr(silent_questions, "SKIP_REPLY", SKIP_REPLY)
     assert [0, 0] == [turns.wait() for _ in range(2)]
 
 

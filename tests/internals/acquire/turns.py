@@ -16,10 +16,10 @@ from redis_locks import Lock
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
-from redis_locks.events.dispatch import Teller
-from redis_locks.protocol import acquire, renewal
+from redis_locks.protocol import renewal, silent_questions
 from redis_locks.protocol.lease import Lease
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.events import nobody_counts
 from tests.support.world import PATIENCE, Observer, Tasks, Threads
 
 
@@ -81,7 +81,7 @@ def turns(
         plain = BlockingLink.message_after
 
         async def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
-            assert commands.startswith(acquire.SKIP_REPLY)
+            assert commands.startswith(silent_questions.SKIP_REPLY)
             made.asked.append(commands)
             return await plain(link, commands, *args)
 
@@ -93,7 +93,7 @@ def turns(
 
         async def round_trip(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
             made.trips += 1
-            if commands.startswith(acquire.SKIP_REPLY):
+            if commands.startswith(silent_questions.SKIP_REPLY):
                 made.asked.append(commands)
             return await trip(link, commands, *args)
 
@@ -105,8 +105,8 @@ def turns(
         monkeypatch.setattr(BlockingLink, "message_after", message_after)
         monkeypatch.setattr(BlockingLink, "round_trip", round_trip)
         monkeypatch.setattr(BlockingLink, "exchange", exchanged)
-        monkeypatch.setattr(acquire, "BRIEF", PATIENCE)
-        monkeypatch.setattr(acquire, "SILENCE", 1.0)
-        monkeypatch.setattr(Teller, "count", lambda *_: False)
+        monkeypatch.setattr(silent_questions, "BRIEF", PATIENCE)
+        monkeypatch.setattr(silent_questions, "SILENCE", 1.0)
+        nobody_counts(monkeypatch)
         yield made
         made.close()

@@ -16,7 +16,7 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.events.dispatch import Teller
 from redis_locks.locks import lock as locks
 from redis_locks.protocol import acquire, renewal
-from redis_locks.protocol.lock_events import LockEvent
+from redis_locks.protocol.lock_events import CountedLease, LockEvent
 from redis_locks.testing.server import EmbeddedServer
 from tests.internals.acquire.stage import LEASE, Stage, recorded
 from tests.support.world import PATIENCE
@@ -43,6 +43,9 @@ class Listener:
     def count(self, kind: str, names: tuple[str, ...], _: str, seconds: float) -> bool:
         self.events.append(f"{kind} {names} {seconds > 0}")
         return True
+
+    def count_hold(self, kind: str, seconds: float, lease: CountedLease) -> bool:
+        return self.count(kind, lease.plan.names, "", seconds)
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         told = (event.wait, event.waited > 0, event.held > 0, bool(event.holder), event.reason)
@@ -86,6 +89,7 @@ def one_way(
     assert isinstance(driver, BlockingDriver)
     listener = Listener()
     monkeypatch.setattr(Teller, "count", lambda _, *counted: listener.count(*counted))
+    monkeypatch.setattr(Teller, "count_hold", lambda _, *counted: listener.count_hold(*counted))
     monkeypatch.setattr(Teller, "tell", lambda _, event, task: listener.tell(event, task=task))
     # Nobody asks again, or looks for a deadlock or a lost hold, because the machine is slow.
     patient = conf.get_settings()._replace(deadlock_timeout=PATIENCE)

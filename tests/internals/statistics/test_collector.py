@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from redis_locks.statistics import collector
 from redis_locks.statistics.collector import BENCHMARK, REST, Collector, Note, Tally
-from tests.support.events import Teller
+from tests.support.events import Teller, count_hold
 
 
 def counted(tally: Tally, name: str, **kinds: int) -> None:
@@ -60,7 +60,7 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
     teller = Teller(collector)
     collector.pending = Interrupted()
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
-        teller.count("acquired", ("a",), "server", 0.0)
+        count_hold(teller, "acquired", "a")
     assert {"a a", "l b"} <= set(collector._tallies["server"].figures())
 
 
@@ -77,11 +77,11 @@ def test_what_an_interrupt_kept_from_being_counted_is_counted_next_time(
 
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
         for name in "abcd":
-            teller.count("acquired", (name,), "server", 0.0)
+            count_hold(teller, "acquired", name)
         with monkeypatch.context() as patched:
             patched.setattr(Tally, "count", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                teller.count("acquired", ("e",), "server", 0.0)
+                count_hold(teller, "acquired", "e")
         collector.catch_up()
     # But for the one that was being counted.
     assert 4 == len(collector._tallies["server"].figures())
@@ -93,25 +93,37 @@ def test_a_set_counts_for_each_of_its_locks() -> None:
     assert {figure.split(" ")[1] for figure in tally.figures()} == {"a", "b"}
 
 
-def test_of_what_is_frequent_few_are_to_be_noted_and_of_the_rest_more() -> None:
+def test_of_what_is_frequent_few_are_noted_and_of_the_rest_more() -> None:
     collector = Collector()
     teller = Teller(collector)
-    wanted = 0
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
         for number in range(100):
-            if teller.count("acquired", ("a",), "server", 0.0):
-                wanted += 1
-                collector.note("server", ("a",), Note(number, "acquired", None))
-            assert teller.count("lost", ("a",), "server", 0.0)
+            assert not count_hold(teller, "acquired", "a"), "its note needs no event"
+            assert not count_hold(teller, "released", "a")
+            assert count_hold(teller, "lost", "a")
             collector.note("server", ("a",), Note(number, "lost", None))
-        assert not teller.count("released", ("a",), "server", 0.0)
         assert teller.count("contended", ("b",), "server", 0.0), (
             "of another lock nothing is noted yet"
         )
-    assert 5 == wanted
+        collector.catch_up()
     kept = [(note.kind, note.at) for _, _, note in collector._tallies["server"].notes()]
-    assert [("acquired", number) for number in range(5)] == kept[:5]
+    assert ["acquired"] * 5 == [kind for kind, _ in kept[:5]]
     assert [("lost", number) for number in range(80, 100)] == kept[5:]
+
+
+def test_each_end_is_noted_where_a_history_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Collector, "_start", lambda _: None)
+    collector = Collector()
+    teller = Teller(collector)
+    with override_settings(REDIS_LOCKS={"STATISTICS": True, "HISTORY": 7}):
+        for _ in range(10):
+            count_hold(teller, "acquired", "a")
+            count_hold(teller, "released", "a", seconds=2.5)
+        collector.catch_up()
+        notes = [note for _, kept, note in collector._tallies["server"].notes() if kept == "ended"]
+    assert [("released", 2.5, 2.5, 1)] * 7 == [
+        (note.kind, note.at, note.seconds, note.fencing_token) for note in notes
+    ]
 
 
 def test_nothing_is_sent_of_the_locks_of_a_benchmark() -> None:
@@ -123,19 +135,25 @@ def test_nothing_is_sent_of_the_locks_of_a_benchmark() -> None:
     assert ["account:17"] == [name for name, _, _ in tally.notes()]
 
 
-def test_when_as_many_names_have_notes_as_can_no_event_is_made_for_another(
+def test_when_as_many_names_have_notes_as_can_no_other_gets_any(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(collector, "MOST_NAMES_KEPT", 3)
     monkeypatch.setattr(Collector, "_start", lambda _: None)
     its = Collector()
     teller = Teller(its)
+
+    def noted(server: str = "server") -> set[str]:
+        return {name for name, _, _ in its._tallies[server].notes()}
+
     with override_settings(REDIS_LOCKS={"STATISTICS": True}):
-        for name in ("a", "b", "c"):
-            assert teller.count("acquired", (name,), "server", 0.0)
-            its.note("server", (name,), Note(0.0, "acquired", None))
-        assert not teller.count("acquired", ("d",), "server", 0.0)
-        assert teller.count("acquired", ("d",), "another server", 0.0)
-        assert teller.count("lost", ("d",), "server", 0.0)
+        for name in ("a", "b", "c", "d"):
+            count_hold(teller, "acquired", name)
+        assert {"a", "b", "c"} == noted()
+        assert not teller.count("contended", ("d",), "server", 0.0)
+        count_hold(teller, "acquired", "d", "another server")
+        assert {"d"} == noted("another server")
+        assert teller.count("timed_out", ("d",), "server", 0.0)
         its.flush()  # which nobody hears, as there is no such server
-        assert teller.count("acquired", ("d",), "server", 0.0)
+        count_hold(teller, "acquired", "d")
+        assert {"d"} == noted()
