@@ -33,7 +33,7 @@ _PLAIN = frozenset({"ASKING", "CLUSTER|SLOTS", "EXEC", "MULTI", "PING", "TIME", 
 _OUTSIDE_SCRIPTS = ("EVAL", "EVALSHA", "PUBLISH", "SUBSCRIBE")
 _OUTSIDE_IN_CLUSTER = (*_OUTSIDE_SCRIPTS, "ASKING", "CLUSTER|SLOTS", "SSUBSCRIBE")
 
-# What `optimistic` sends over redis-py's pipelines; a test runs it with just these rights.
+# What `optimistic` sends; a test runs it with just these rights.
 _TRANSACTIONS = frozenset({
     "EXEC", "EXPIRE", "GET", "MULTI", "SET", "UNWATCH", "WATCH", "ZINCRBY", "ZREMRANGEBYRANK",
     "ZREVRANGE",

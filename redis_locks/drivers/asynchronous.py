@@ -27,7 +27,6 @@ from redis_locks.drivers.resp import (
     ErrorReply,
     ProtocolError,
     Push,
-    new_reader,
     pack,
 )
 from redis_locks.drivers.server_link import ServerLink
@@ -66,7 +65,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self.tails: dict[object, str] = {}
         self._why = ""
         self.endpoint = endpoint
-        self._reader = new_reader()
+        self._reader = endpoint.reader()
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
         self._replies: deque[_Awaited] = deque()
@@ -87,7 +86,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             async with asyncio.timeout(self.endpoint.connect_timeout):
                 await connection.connect()
             self._take_over(connection)
-            if self._subscribes and not self.endpoint.in_cluster:
+            if self._subscribes and self.endpoint.subscribes:
                 await self._subscribe()
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
@@ -142,20 +141,28 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
                     self._keep(reply)
                 elif self._replies:
-                    future, _, number, came = self._replies[0]
-                    if number:
-                        came.append(reply)
-                        if len(came) < number:
-                            continue
-                        reply = came
-                    self._replies.popleft()
-                    if not future.done():  # else its caller was cancelled
-                        future.set_result(reply)
+                    self._answer(reply)
                 else:
                     msg = f"{str(reply)[:80]} answers nothing that was asked"
                     raise ProtocolError(msg)
         except ProtocolError as error:
             self.fail(LinkBroken(str(error)))
+        except UnicodeDecodeError as error:  # where the user's client decodes
+            if self._replies and not self._replies[0][0].done():
+                self._replies[0][0].set_exception(error)
+            self.fail(LinkBroken(str(error)))
+
+    def _answer(self, reply: Any) -> None:
+        """Give a reply to who has waited longest, if it is the last one that was asked for."""
+        future, _, number, came = self._replies[0]
+        if number:
+            came.append(reply)
+            if len(came) < number:
+                return
+            reply = came
+        self._replies.popleft()
+        if not future.done():  # else its caller was cancelled
+            future.set_result(reply)
 
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
@@ -205,6 +212,10 @@ class AsyncLink(ServerLink, asyncio.Protocol):
     def exchange(self, packet: bytes) -> None:
         """Send a packed command, and return None: `answer` has the reply; see `Link`."""
         self._latest = self._send(packet, 0)
+
+    def exchange_all(self, packet: bytes, number: int) -> None:
+        """Send packed commands, and return None: `answer` has the replies; see `Link`."""
+        self._latest = self._send(packet, number)
 
     def answer(self) -> asyncio.Future[Any]:
         """Return what to await for the reply; see `Link`."""

@@ -59,8 +59,11 @@ class Link(Protocol):
         Raises LinkBroken.
         """
 
+    def exchange_all(self, packet: bytes, number: int) -> list[Any] | None:
+        """Send `number` packed commands. Return their replies, as `exchange` does its one."""
+
     def answer(self) -> Awaitable[Any]:
-        """Return what to await for the reply, right after `exchange` has returned None."""
+        """Return what to await for the reply or the replies, right after `exchange` has returned None."""
 
     @property
     def channel(self) -> str:

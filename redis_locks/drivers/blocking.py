@@ -33,7 +33,6 @@ from redis_locks.drivers.resp import (
     ErrorReply,
     ProtocolError,
     Push,
-    new_reader,
     pack,
 )
 from redis_locks.drivers.server_link import ServerLink
@@ -73,7 +72,6 @@ class BlockingLink(ServerLink):
         "_messages",
         "_parks",
         "_reader",
-        "_received",
         "_socket",
         "_timeout",
         "broken",
@@ -105,8 +103,7 @@ class BlockingLink(ServerLink):
         self.endpoint = endpoint
         self._timeout = endpoint.reply_timeout
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
-        self._reader = new_reader()
-        self._received = 0
+        self._reader = endpoint.reader()
         self._connection = cast("Any", endpoint.blocking_connection())
         try:
             self._connection.connect()
@@ -140,6 +137,13 @@ class BlockingLink(ServerLink):
         self.close()
         if isinstance(error, (OSError, ProtocolError)):
             raise LinkBroken(str(error)) from error
+
+    def _keeps(self, came: Any) -> bool:
+        """Keep a message, and return whether it was one; if not, it is a reply."""
+        if type(came) is not Push or came[0] in CONFIRMATIONS:
+            return False
+        self._keep(came)
+        return True
 
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
@@ -192,20 +196,29 @@ class BlockingLink(ServerLink):
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `Link`."""
+        return self.exchange_all(commands, number)
+
+    def exchange_all(self, packet: bytes, number: int) -> list[Any]:
+        """Send packed commands, and return their replies; see `Link`."""
+        reader = self._reader
         replies: list[Any] = []
-        self._received = 0
+        received = 0
         try:
-            self._socket.sendall(commands)
+            self._socket.sendall(packet)
             while len(replies) < number:
-                for came in self._receive():
-                    if type(came) is Push and came[0] not in CONFIRMATIONS:
-                        self._keep(came)
-                    else:
-                        replies.append(came)
+                data = self._socket.recv(_READ_SIZE)
+                if not data:
+                    msg = "the server closed the connection"
+                    raise ProtocolError(msg)
+                received += len(data)
+                reader.feed(data)
+                replies += iter(reader.gets, UNFINISHED)
+                if Push in map(type, replies):
+                    replies = [each for each in replies if not self._keeps(each)]
         except BaseException as error:
             self._close_for(error)
             raise
-        self.large = self._received > _LARGE
+        self.large = received > _LARGE
         if len(replies) > number:
             self.close()  # out of step: what is asked next would get another reply
             del replies[number:]
@@ -217,7 +230,6 @@ class BlockingLink(ServerLink):
         if not data:
             msg = "the server closed the connection"
             raise ProtocolError(msg)
-        self._received += len(data)
         reader = self._reader
         reader.feed(data)
         return [*iter(reader.gets, UNFINISHED)]
@@ -415,6 +427,7 @@ class BlockingDriver:
     suspends = False
     skips_replies: bool | None = None
     parks = True
+    _link_class = BlockingLink
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
@@ -470,8 +483,8 @@ class BlockingDriver:
     def _connected(self, opening: _Opening) -> BlockingLink:
         try:
             listener = random_text(LISTENER)
-            own = "" if self._endpoint.in_cluster else grant_channel(self._prefix, listener)
-            link = BlockingLink(self._endpoint, own, listener)
+            own = grant_channel(self._prefix, listener) if self._endpoint.subscribes else ""
+            link = self._link_class(self._endpoint, own, listener)
             self._open.add(link)
             return link
         finally:

@@ -13,6 +13,7 @@ from typing import Any
 
 import redis
 import redis.asyncio as aioredis
+from redis._parsers.base import BaseParser
 from redis.asyncio import sentinel as async_sentinel
 from redis.backoff import NoBackoff
 from redis.connection import (
@@ -31,6 +32,7 @@ from redis.sentinel import (
     SentinelManagedSSLConnection,
 )
 
+from redis_locks.drivers.resp import Reader, new_reader
 from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.exceptions import LockBackendError
 
@@ -60,12 +62,40 @@ DEFAULT_TIMEOUT = 5.0
 """Seconds until an unanswered connect or command counts as failed, unless the client says otherwise."""
 
 
+class Shape:
+    """How replies look on connections that carry the commands of the user's code: as with the user's client."""
+
+    __slots__ = ("_errors", "encoding", "options")
+
+    def __init__(self, pool: Any) -> None:
+        given, encoder = pool.connection_kwargs, pool.get_encoder()
+        self.encoding: str | None = encoder.encoding if encoder.decode_responses else None
+        """In what replies are text; None: they are bytes."""
+        self._errors: str = encoder.encoding_errors
+        self.options: dict[str, Any] = {
+            option: given[option]
+            for option in ("decode_responses", "legacy_responses", "protocol")
+            if option in given
+        }
+        """The options of redis-py's connections that say so."""
+
+    def reader(self) -> Reader:
+        """Return a parser whose errors are redis-py's."""
+        reader = new_reader(BaseParser.parse_error)
+        self.decode(reader, wanted=True)
+        return reader
+
+    def decode(self, reader: Reader, *, wanted: bool) -> None:
+        """Let a parser return text from now on, if the user's client does and it is wanted; else bytes."""
+        reader.set_encoding(encoding=self.encoding if wanted else None, errors=self._errors)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Endpoint:
     """A server: the connection class, its arguments, and a name for people without password.
 
-    Connections made here always speak RESP3, because grants arrive beside replies. They never retry by
-    themselves, because the core repeats a call with its token. They never decode.
+    Connections made here speak RESP3, because grants arrive beside replies, and never decode; those with a
+    `shape` do as that says. They never retry by themselves, because the core repeats a call with its token.
     """
 
     connection_class: type[AbstractConnection]
@@ -77,6 +107,8 @@ class Endpoint:
     """The client's `retry`, unless it is what redis-py gives each client."""
     unheeded: tuple[str, ...] = ()
     """What the client was told that means nothing to connections made here."""
+    shape: Shape | None = None
+    """How replies look to the user's code; None: the connections are for commands of ours."""
 
     @classmethod
     def from_client(cls, client: redis.Redis) -> Endpoint:
@@ -128,6 +160,15 @@ class Endpoint:
         """The Sentinels to ask for the address before each connection; None: the address is fixed."""
         found = self.kwargs.get("connection_pool")
         return found if isinstance(found, Sentinels) else None
+
+    @property
+    def subscribes(self) -> bool:
+        """Whether each connection subscribes to a channel of its own as soon as it is open."""
+        return not self.in_cluster and self.shape is None
+
+    def reader(self) -> Reader:
+        """Return a parser for what a connection receives."""
+        return new_reader() if self.shape is None else self.shape.reader()
 
     def in_loop(self) -> tuple[type[Any], dict[str, Any]]:
         """Return the class of asyncio connections to this server, and their arguments.
@@ -188,6 +229,7 @@ class Endpoint:
             "protocol": 3,
             "decode_responses": False,
             "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+            **({} if self.shape is None else self.shape.options),
         }
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "ErrorReply",
     "ProtocolError",
     "Push",
+    "Reader",
     "as_lists",
     "new_reader",
     "pack",
@@ -60,12 +61,13 @@ def pack_words(words: tuple[bytes | str, ...]) -> bytes:
     return packed[packed.index(b"\n") + 1 :]
 
 
-def new_reader() -> Reader:
+def new_reader(error: Callable[[str], object] = ErrorReply) -> Reader:
     """Return a parser: `feed` it bytes, in any pieces, and call `gets` until it returns UNFINISHED.
 
-    `gets` raises ProtocolError for bytes that are not RESP3; nothing that follows can be understood.
+    `gets` raises ProtocolError for bytes that are not RESP3; nothing that follows can be understood. It returns
+    `error` of the text where the server refused a command.
     """
-    return Reader(replyError=ErrorReply, notEnoughData=UNFINISHED)  # type: ignore[arg-type]
+    return Reader(replyError=error, notEnoughData=UNFINISHED)  # type: ignore[arg-type]
 
 
 def as_lists(reply: Any) -> Any:

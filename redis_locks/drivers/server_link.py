@@ -16,6 +16,7 @@ from redis_locks.scripts import Script
 
 if TYPE_CHECKING:
     from redis_locks.drivers.endpoint import Endpoint
+    from redis_locks.drivers.resp import Reader
 
 
 _FEW_KEYS = 4
@@ -78,6 +79,10 @@ class CallingLink:
         """Send a packed command; see `Link`."""
         raise NotImplementedError
 
+    def exchange_all(self, packet: bytes, number: int) -> list[Any] | None:
+        """Send packed commands; see `Link`."""
+        raise NotImplementedError
+
     def answer(self) -> Awaitable[Any]:
         """Return what to await for the reply; see `Link`."""
         raise NotImplementedError
@@ -106,6 +111,17 @@ class ServerLink(CallingLink):
 
     is_direct = True
     endpoint: Endpoint
+    _reader: Reader
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the server has yet to answer."""
+        return False
+
+    def decode(self, *, wanted: bool) -> None:
+        """Let replies be text from now on, if the user's client decodes and it is `wanted`; else bytes."""
+        if self.endpoint.shape is not None:
+            self.endpoint.shape.decode(self._reader, wanted=wanted)
 
     def fail(self, error: LinkBroken) -> None:
         """Close, because of `error`; commands and waits on this link raise it."""

@@ -1,34 +1,35 @@
-"""Where watched keys live, and clients for them, with connections of our own and without retries.
+"""Where watched keys live, and the links to their servers, which only transactions use.
 
-After a lost reply, redis-py's retries would send the MULTI/EXEC again; a cluster client would even
-omit the WATCH. So these clients never retry. Their pools have no limit of connections.
+A link asks nothing twice by itself. After a lost reply, redis-py's retries would send the MULTI/EXEC again; a cluster
+client would even omit the WATCH. Replies look as those of the user's client.
 """
 
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import redis
 import redis.asyncio as aioredis
+from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
-from redis.asyncio.retry import Retry as AsyncRetry
-from redis.backoff import NoBackoff
 from redis.crc import key_slot
 from redis.maint_notifications import MaintNotificationsConfig
-from redis.retry import Retry
 
 from redis_locks.connections.cache_clients import single_server
 from redis_locks.connections.event_loops import PerLoop
 from redis_locks.connections.resolution import client_of
-from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.asynchronous import UnsharedDriver
+from redis_locks.drivers.base import Driver, LinkBroken
+from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.client_link import ClientDriver, is_plain
+from redis_locks.drivers.endpoint import Endpoint, Shape
+from redis_locks.optimistic.packets import UNWATCH
 
 Using = str | redis.Redis | redis.RedisCluster | None
 """A name in SERVERS, a CACHES alias, a URL, a dotted path or a client; None is the default server."""
-
-# The options that decide how replies look to the user's function.
-_SHAPE = ("decode_responses", "legacy_responses", "protocol")
-_UNLIMITED = 2**31
 
 
 class Source(Protocol):
@@ -43,62 +44,65 @@ class Source(Protocol):
     def require_one_slot(self, keys: tuple[str, ...]) -> None:
         """Raise ValueError if no transaction can watch all these keys."""
 
-    def blocking(self, key: str) -> redis.Redis:
-        """Return a client of the server that has the key."""
-
-    async def of_loop(self, key: str) -> aioredis.Redis:
-        """Return the running loop's client of the server that has the key."""
+    def server(self, key: str) -> Server:
+        """Return the server that has the key."""
 
     def refresh(self) -> None:
         """Ask again which server has which keys."""
 
 
 class Server:
-    """One server."""
+    """One server, and the links to it, each of which has one user at a time."""
 
     is_one_server = True
 
     def __init__(self, client: redis.Redis) -> None:
-        endpoint = Endpoint.from_client(client)
-        given = client.connection_pool.connection_kwargs
+        if client.connection_pool.connection_kwargs.get("command_packer") is not None:
+            msg = (
+                "redis_locks: the client given as `using` has a command_packer, but optimistic "
+                "packs its commands by itself. Give a client without one"
+            )
+            raise ImproperlyConfigured(msg)
+        shape = Shape(client.connection_pool)
+        endpoint = replace(Endpoint.from_client(client), shape=shape)
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
         self._endpoint = endpoint
-        self._options: dict[str, Any] = {
-            **{option: given[option] for option in _SHAPE if option in given},
-            "socket_timeout": endpoint.reply_timeout,
-            "socket_connect_timeout": endpoint.connect_timeout,
-            "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-            "max_connections": _UNLIMITED,
+        # A connection of the user's own class may do more than send and receive bytes.
+        kind = BlockingDriver if is_plain(endpoint.connection_class) else ClientDriver
+        self.driver = kind(endpoint, "")
+        """The links of threads."""
+        self._of_loops = PerLoop(partial(UnsharedDriver, endpoint, ""), UnsharedDriver.aclose)
+        self._options = shape.options | {
+            "maint_notifications_config": MaintNotificationsConfig(enabled=False)
         }
-        self._client = redis.Redis.from_pool(
-            redis.ConnectionPool(
-                endpoint.connection_class,
-                retry=Retry(NoBackoff(), 0),
-                **{**endpoint.kwargs, **self._options},
-            )
-        )
-        self._async_clients = PerLoop(self._async_client, aioredis.Redis.aclose)
 
-    def _async_client(self) -> aioredis.Redis:
+    async def of_loop(self) -> UnsharedDriver:
+        """Return the links of the running loop's tasks."""
+        return await self._of_loops.get()
+
+    @cached_property
+    def client(self) -> redis.Redis:
+        """A client that connects to nothing: pipelines have its callbacks."""
+        options = {**self._endpoint.kwargs, **self._options}
+        return redis.Redis.from_pool(
+            redis.ConnectionPool(self._endpoint.connection_class, **options)
+        )
+
+    @cached_property
+    def async_client(self) -> aioredis.Redis:
+        """The same for asyncio."""
         kind, options = self._endpoint.in_loop()
-        options |= self._options
         return aioredis.Redis.from_pool(
-            aioredis.ConnectionPool(kind, retry=AsyncRetry(NoBackoff(), 0), **options)
+            aioredis.ConnectionPool(kind, **{**options, **self._options})
         )
 
     def require_one_slot(self, keys: tuple[str, ...]) -> None:
         """Nothing to check: one server has all keys."""
 
-    def blocking(self, key: str) -> redis.Redis:
-        """Return the process's client, whatever the key."""
-        del key
-        return self._client
-
-    async def of_loop(self, key: str) -> aioredis.Redis:
-        """Return the running loop's client, whatever the key."""
-        del key
-        return await self._async_clients.get()
+    def server(self, key: str) -> Server:  # noqa: ARG002 - as `Source`
+        """Return this server, whatever the key."""
+        return self
 
     def refresh(self) -> None:
         """Nothing to ask."""
@@ -136,24 +140,31 @@ class Cluster:
                 )
                 raise ValueError(msg)
 
-    def _server(self, key: str) -> Server:
+    def server(self, key: str) -> Server:
+        """Return the key's primary."""
         node: Any = self._client().get_node_from_key(key)  # type: ignore[no-untyped-call]
         server = self._servers.get(node.name)
         if server is None:
             server = self._servers.setdefault(node.name, Server(node.redis_connection))
         return server
 
-    def blocking(self, key: str) -> redis.Redis:
-        """Return a client of the key's primary."""
-        return self._server(key).blocking(key)
-
-    async def of_loop(self, key: str) -> aioredis.Redis:
-        """Return the running loop's client of the key's primary."""
-        return await self._server(key).of_loop(key)
-
     def refresh(self) -> None:
         """Ask the cluster again which server has which slots. Blocks."""
         self._client().nodes_manager.initialize()
+
+
+async def give_back(driver: Driver, link: Any, *, watches: bool) -> None:
+    """Give a link back that may watch keys still, unless something is under way on it: then it is closed."""
+    try:
+        if watches and not link.broken and not link.is_waiting:
+            await link.round_trip(UNWATCH, 1)
+    except LinkBroken:
+        pass  # and so it is dropped
+    except BaseException:
+        link.close()  # it may watch still
+        raise
+    finally:
+        driver.checkin(link)
 
 
 _named: dict[str | None, Source] = {}

@@ -6,7 +6,7 @@ set is sorted by conflicts.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 KEPT_KEYS = 1000
 """The sorted set keeps this many keys, those with the most conflicts."""
@@ -31,12 +31,16 @@ class ConflictRate(NamedTuple):
         return self.conflicts / self.attempts
 
 
-def count(pipe: Any, counters: str, keys: tuple[str, ...], attempts: int, conflicts: int) -> None:
-    """Queue commands that add to the counts of each key."""
-    for key in keys:
-        pipe.zincrby(counters, conflicts * _CONFLICT + attempts, key)
-    pipe.zremrangebyrank(counters, 0, -KEPT_KEYS - 1)
-    pipe.expire(counters, PERIOD_SECONDS, nx=True)
+def counting(
+    counters: str, keys: tuple[str, ...], attempts: int, conflicts: int
+) -> list[tuple[str | int, ...]]:
+    """Return commands that add to the counts of each key."""
+    score = conflicts * _CONFLICT + attempts
+    return [
+        *[("ZINCRBY", counters, score, key) for key in keys],
+        ("ZREMRANGEBYRANK", counters, 0, -KEPT_KEYS - 1),
+        ("EXPIRE", counters, PERIOD_SECONDS, "NX"),
+    ]
 
 
 def rates(found: list[tuple[bytes | str, float]]) -> list[ConflictRate]:

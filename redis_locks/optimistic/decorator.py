@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from asgiref.sync import iscoroutinefunction
@@ -15,17 +16,23 @@ from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.signatures import (
     Args,
     Kwargs,
+    QuestionOf,
     Read,
     Watch,
-    keys_of,
     label,
-    reads_of,
+    question_of,
     require_function,
     text_of,
     without_pipeline,
 )
-from redis_locks.optimistic.transaction import Transaction, TransactionOptions
+from redis_locks.optimistic.transaction import (
+    Question,
+    Transaction,
+    TransactionOptions,
+    require_keys,
+)
 from redis_locks.values import arguments
+from redis_locks.values.keys import validate_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -144,17 +151,24 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     def _planner(self, transaction: Callable[..., Any]) -> Callable[[Args, Kwargs], Transaction]:
         """Return what makes a plan of a call's arguments; templates are over those of `transaction`."""
         options, name = self._options, label(transaction)
-        keys = keys_of(transaction, self._watch)
-        reads = reads_of(transaction, self._read)
+        question = question_of(transaction, self._watch, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
         escalate_to = text_of(transaction, "escalate_to", self._escalate_to)
+
+        if isinstance(question, Question):
+            if operation_id is None and escalate_to is None:
+                plan = Transaction(options, question, name, None, None)
+                return lambda args, kwargs: plan  # noqa: ARG005 - the same for each call
+            fixed = question
+            question_of_call: QuestionOf = lambda args, kwargs: fixed  # noqa: ARG005, E731
+        else:
+            question_of_call = question
         return lambda args, kwargs: Transaction(
             options,
-            keys(args, kwargs),
+            question_of_call(args, kwargs),
+            name,
             operation_id and operation_id(args, kwargs),
             escalate_to and escalate_to(args, kwargs),
-            name,
-            reads(args, kwargs),
         )
 
     @staticmethod
@@ -179,8 +193,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             msg = f"{label(function)} is async: await optimistic.arun(...) instead"
             raise TypeError(msg)
         options = TransactionOptions(attempts, remember, escalate_after, wait, using)
-        reads = plain_reads(read)
-        plan = Transaction(options, keys, operation_id, escalate_to, label(function), reads)
+        plan = _checked_plan(function, keys, read, options, operation_id, escalate_to)
         return cast("R", _run(function, plan))
 
     @staticmethod
@@ -199,8 +212,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         """Await ``function(pipe)`` as a transaction over `keys` and return its value; see `run`."""
         require_function(function)
         options = TransactionOptions(attempts, remember, escalate_after, wait, using)
-        reads = plain_reads(read)
-        plan = Transaction(options, keys, operation_id, escalate_to, label(function), reads)
+        plan = _checked_plan(function, keys, read, options, operation_id, escalate_to)
         return cast("R", await _arun(function, plan))
 
     @staticmethod
@@ -220,30 +232,48 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             TypeError: An argument has the wrong type.
             ValueError: `limit` is below 1.
         """
-        from redis_locks.optimistic import retries  # not above, as in `_run`
-
-        return retries.conflict_rates(*_checked(using, limit))
+        return cast("list[ConflictRate]", _retries().conflict_rates(*_checked(using, limit)))
 
     @staticmethod
     async def aconflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
         """Return how often attempts at a key met a conflict; see `conflicts`."""
-        from redis_locks.optimistic import retries  # not above, as in `_run`
+        rates = await _retries().aconflict_rates(*_checked(using, limit))
+        return cast("list[ConflictRate]", rates)
 
-        return await retries.aconflict_rates(*_checked(using, limit))
+
+def _checked_plan(
+    function: object,
+    keys: tuple[str, ...],
+    read: Iterable[Command],
+    options: TransactionOptions,
+    operation_id: str | None,
+    escalate_to: str | None,
+) -> Transaction:
+    require_keys(keys)
+    if operation_id is not None:
+        validate_name(operation_id, argument="operation_id")
+    if escalate_to is not None:
+        validate_name(escalate_to, argument="escalate_to")
+        options.require_escalation()
+    question = Question.of(keys, plain_reads(read))
+    return Transaction(options, question, label(function), operation_id, escalate_to)
 
 
 def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
     return TransactionOptions(using=using).using, arguments.limit(limit, lowest=1)
 
 
-def _run(function: Callable[[Any], Any], plan: Transaction) -> Any:
+@functools.cache
+def _retries() -> ModuleType:
     # Not imported above: it imports redis-py, which would slow Django's start.
     from redis_locks.optimistic import retries
 
-    return retries.run(function, plan)
+    return retries
+
+
+def _run(function: Callable[[Any], Any], plan: Transaction) -> Any:
+    return _retries().run(function, plan)
 
 
 async def _arun(function: Callable[[Any], Any], plan: Transaction) -> Any:
-    from redis_locks.optimistic import retries  # not above, as in `_run`
-
-    return await retries.arun(function, plan)
+    return await _retries().arun(function, plan)

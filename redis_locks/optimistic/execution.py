@@ -1,4 +1,4 @@
-"""Blocking and async execution of transactions: how each gets a client, calls it, sleeps and locks.
+"""Blocking and async execution of transactions: how each calls the function, sleeps and locks.
 
 `retries` and `recovery` are written once, as coroutines, over an `Execution`.
 """
@@ -10,29 +10,24 @@ import time
 from inspect import isawaitable
 from typing import Any, Protocol
 
-from redis.exceptions import RedisError
-
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.with_blocks import Block
-from redis_locks.optimistic.clients import Source
+from redis_locks.optimistic.clients import Server, Source
 from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
 
 
 class Execution(Protocol):
     """How a transaction runs. The methods of `BlockingExecution` never suspend."""
 
-    async def client(self, source: Source, key: str) -> Any:
-        """Return a client of the server that has the key."""
+    suspends: bool
+    """True if it runs in a task; False if in a thread, which it blocks."""
 
-    def pipeline(self, client: Any) -> Any:
-        """Return a pipeline, which takes a connection of its own at its first command."""
+    def pipeline(self, server: Server, link: Any) -> Any:
+        """Return a pipeline whose keys are watched on a link."""
 
     async def settle(self, answer: Any) -> Any:
-        """Return the answer of the client, the pipeline or the user's function, awaited if need be."""
-
-    async def close(self, pipe: Any) -> None:
-        """Give the pipeline's connection back; close it if a reply may still be under way."""
+        """Return the answer of the pipeline or the user's function, awaited if need be."""
 
     async def refresh(self, source: Source) -> None:
         """Ask again which server has which keys."""
@@ -50,13 +45,11 @@ class Execution(Protocol):
 class BlockingExecution:
     """Runs transactions in the caller's thread."""
 
-    async def client(self, source: Source, key: str) -> Any:
-        """See `Execution`."""
-        return source.blocking(key)
+    suspends = False
 
-    def pipeline(self, client: Any) -> Any:
+    def pipeline(self, server: Server, link: Any) -> Any:
         """See `Execution`."""
-        return WatchingPipeline(client.connection_pool, client.response_callbacks, True, None)  # noqa: FBT003
+        return WatchingPipeline(server.client, link)
 
     async def settle(self, answer: Any) -> Any:
         """See `Execution`."""
@@ -67,14 +60,6 @@ class BlockingExecution:
             )
             raise TypeError(msg)
         return answer
-
-    async def close(self, pipe: Any) -> None:
-        """See `Execution`."""
-        try:
-            pipe.reset()
-        except (RedisError, OSError):
-            pipe.in_flight = True
-            pipe.reset()
 
     async def refresh(self, source: Source) -> None:
         """See `Execution`."""
@@ -96,25 +81,15 @@ class BlockingExecution:
 class AsyncExecution:
     """Runs transactions in the running task."""
 
-    async def client(self, source: Source, key: str) -> Any:
-        """See `Execution`."""
-        return await source.of_loop(key)
+    suspends = True
 
-    def pipeline(self, client: Any) -> Any:
+    def pipeline(self, server: Server, link: Any) -> Any:
         """See `Execution`."""
-        return AsyncWatchingPipeline(client.connection_pool, client.response_callbacks, True, None)  # noqa: FBT003
+        return AsyncWatchingPipeline(server.async_client, link)
 
     async def settle(self, answer: Any) -> Any:
         """See `Execution`."""
         return await answer if isawaitable(answer) else answer
-
-    async def close(self, pipe: Any) -> None:
-        """See `Execution`."""
-        try:
-            await pipe.reset()
-        except (RedisError, OSError):
-            pipe.in_flight = True
-            await pipe.reset()
 
     async def refresh(self, source: Source) -> None:
         """See `Execution`."""

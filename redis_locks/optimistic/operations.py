@@ -7,34 +7,32 @@ two processes. This holds while one of them is still on its way through a dead c
 from __future__ import annotations
 
 import json
-import uuid
-from dataclasses import dataclass, field
 from typing import Any
+
+from redis_locks.values.identity import new_operation
 
 VOID = "void"
 """Written as the marker of an operation that was given up, so that a late EXEC fails."""
 
 
-@dataclass
 class Operation:
     """One call's view of its operation.
 
     Attributes:
         id: Names the operation.
         given: Whether the caller chose the id, so that other calls may have it too.
-        token: Tells this call's marker from that of another call with the same id.
-        values: What the function returned, by attempt; the marker says which attempt counts.
     """
 
-    id: str
-    given: bool
-    token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    values: list[Any] = field(default_factory=list)
+    __slots__ = ("_token", "_values", "given", "id")
 
-    @classmethod
-    def of(cls, given: str | None) -> Operation:
-        """Return the operation that the caller named, or a new one."""
-        return cls(given or uuid.uuid4().hex, given is not None)
+    def __init__(self, given: str | None) -> None:
+        """Name the operation as the caller does, or anew."""
+        self._token = new_operation()
+        """Tells this call's marker from that of another call with the same id."""
+        self.given = given is not None
+        self.id = self._token if given is None else given
+        self._values: list[Any] = []
+        """What the function returned, by attempt; the marker says which attempt counts."""
 
     def marker(self, value: Any) -> str:
         """Return what the EXEC writes to the operation's key, along with the effects.
@@ -43,8 +41,8 @@ class Operation:
             TypeError: The id was given and the value is not plain JSON data, so that a repeated
                 call could not return it.
         """
-        self.values.append(value)
-        text = f"{self.token} {len(self.values) - 1}"
+        self._values.append(value)
+        text = f"{self._token} {len(self._values) - 1}"
         return f"{text} {_as_json(value)}" if self.given else text
 
     def applied(self, found: bytes | str | None) -> tuple[Any] | None:
@@ -55,8 +53,8 @@ class Operation:
         if text == VOID:
             return None
         token, attempt, *stored = text.split(" ", 2)
-        if token == self.token:
-            return (self.values[int(attempt)],)
+        if token == self._token:
+            return (self._values[int(attempt)],)
         return (json.loads(stored[0]),)
 
 

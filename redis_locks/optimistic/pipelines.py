@@ -1,16 +1,21 @@
-"""Pipelines that refuse mistakes, each of which would silently remove the protection."""
+"""Pipelines that refuse mistakes, each of which would silently remove the protection.
+
+They have redis-py's methods for commands. What is sent, and when, is decided here and in `retries`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import Any, NoReturn
 
 from redis.asyncio.client import Pipeline as AsyncPipeline
-from redis.client import Pipeline
+from redis.client import EMPTY_RESPONSE, NEVER_DECODE, Pipeline
 from redis.commands import READ_COMMANDS
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ResponseError, WatchError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import ResponseError
+
+from redis_locks.drivers.base import LinkBroken, run_blocking
+from redis_locks.optimistic.outcomes import LinkFailed, require_answers
+from redis_locks.optimistic.packets import pack_command
 
 # Read-only commands that redis-py does not list; SCRIPT is its own, before it runs a script.
 _HARMLESS = READ_COMMANDS | {
@@ -19,28 +24,7 @@ _HARMLESS = READ_COMMANDS | {
 }  # fmt: skip
 
 
-BROKEN = (RedisConnectionError, RedisTimeoutError, OSError)
-"""What redis-py raises if there is no connection, or no answer."""
-
-
-class Conflict(WatchError):
-    """EXEC was answered: a watched key had changed, nothing was applied."""
-
-
-class LinkFailed(RedisConnectionError):
-    """The pipeline's connection failed; if EXEC was sent, it may be applied or not."""
-
-
-def _told_apart(error: Exception) -> Exception:
-    """Return the error to raise: redis-py raises WatchError for a conflict and for a lost connection."""
-    cause = error.__context__ if isinstance(error, WatchError) else error
-    if isinstance(cause, BROKEN):
-        return LinkFailed(str(cause))
-    return Conflict(str(error))
-
-
-def _require_reading(name: object) -> None:
-    command = str(name).upper()
+def _require_reading(command: str) -> None:
     if command not in _HARMLESS and command.partition(" ")[0] not in _HARMLESS:
         msg = (
             f"{command} before pipe.multi() would be applied at once, unprotected, and again in "
@@ -50,22 +34,48 @@ def _require_reading(name: object) -> None:
         raise RuntimeError(msg)
 
 
-Words = Sequence[bytes | str]
+Stack = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 
-def _name_of(command: Words) -> str:
-    name = command[0]
-    return (name.decode() if isinstance(name, bytes) else name).upper()
+class _Watching:
+    """What both pipelines do. It stands before redis-py's class, which has the commands."""
 
-
-class _Guard:
     read: list[Any]
     """The replies to the commands that travelled with the WATCH: those of ``read=``."""
 
-    in_flight = False
-    """Whether a command was interrupted. Its reply may still arrive, so the connection must be closed."""
+    # What redis-py's methods look at.
+    connection = None
+    transaction = is_transaction = True
+    shard_hint = None
+    explicit_transaction = False
+    watching = True
 
-    def execute(self, *args: Any, **options: Any) -> Any:
+    is_protected = True
+    """Whether all keys of the transaction are watched still."""
+
+    def __init__(self, client: Any, link: Any) -> None:
+        """Make the pipeline of an attempt, whose keys are watched on `link`; `client` has the callbacks."""
+        self.connection_pool = client.connection_pool
+        self.response_callbacks = client.response_callbacks
+        self.command_stack: Stack = []
+        self.scripts: set[Any] = set()
+        self.link = link
+
+    def __del__(self) -> None:
+        """Nothing to give back: the transaction does that."""
+
+    def leave(self) -> None:
+        """End: nothing that is called from now on is sent."""
+        self.link = None
+        self.watching = self.is_protected = False
+
+    def reset(self) -> Any:
+        """Drop what was queued, and watch no more; redis-py's asyncio pipeline returns an awaitable."""
+        self.command_stack, self.scripts = [], set()
+        self.explicit_transaction = False
+        return self.unwatch()  # type: ignore[attr-defined]  # redis-py's
+
+    def execute(self, *args: Any, **options: Any) -> NoReturn:
         """Refuse: the operation would be applied without being remembered."""
         del args, options
         msg = "do not call pipe.execute() here: it is done after your function has returned"
@@ -81,130 +91,80 @@ class _Guard:
 
     __aenter__ = __enter__
 
+    def execute_command(self, *words: Any, **options: Any) -> Any:
+        """Queue a command after ``multi()``; before it, run the command at once."""
+        if self.explicit_transaction or not (self.watching or words[0] == "WATCH"):
+            if EMPTY_RESPONSE not in options:  # else it is ``mget([])``, which no server answers
+                self.command_stack.append((words, options))
+            return self
+        return self.immediate_execute_command(*words, **options)
 
-class WatchingPipeline(_Guard, Pipeline):
+    def immediate_execute_command(self, *words: Any, **options: Any) -> Any:
+        """Run a command at once; only reading commands are allowed."""
+        raise NotImplementedError
+
+    async def _ask(self, words: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return the reply to a command, as redis-py shapes it."""
+        name, link = str(words[0]).upper(), self.link
+        _require_reading(name)
+        if link is None:
+            msg = f"{name} was called on a pipeline whose transaction has ended"
+            raise RuntimeError(msg)
+        empty = options.pop(EMPTY_RESPONSE, None)
+        options.pop("keys", None)  # for redis-py's cache
+        try:
+            reply = await self._reply(
+                link, words, is_raw=options.pop(NEVER_DECODE, None) is not None
+            )
+        except ResponseError:
+            if empty is None:
+                raise
+            return empty
+        if name == "UNWATCH":
+            self.watching = self.is_protected = False
+        elif name == "WATCH":
+            self.watching = True
+        callback = self.response_callbacks.get(name)
+        return reply if callback is None else callback(reply, **options)
+
+    async def _reply(self, link: Any, words: tuple[Any, ...], *, is_raw: bool) -> Any:
+        """Return the reply to a command as it comes; `is_raw`: in bytes."""
+        packet = pack_command(words)
+        if is_raw:
+            link.decode(wanted=False)
+        try:
+            replies = await link.round_trip(packet, 1)
+            require_answers(replies, link)
+        except (LinkBroken, LinkFailed) as error:
+            self.watching = self.is_protected = False
+            raise LinkFailed(str(error)) from error
+        finally:
+            if is_raw:
+                link.decode(wanted=True)
+        return replies[0]
+
+    def require_protection(self) -> None:
+        """Raise RuntimeError if commands are queued although the function called ``unwatch()``, or its connection failed."""
+        if self.command_stack and not (self.explicit_transaction and self.is_protected):
+            msg = (
+                "commands were queued after pipe.unwatch(), or after the connection had failed, so "
+                "nothing protects them: return without writing, or let the error pass"
+            )
+            raise RuntimeError(msg)
+
+
+class WatchingPipeline(_Watching, Pipeline):  # type: ignore[misc]  # stands in for a pipeline with a connection
     """The blocking pipeline that a function gets."""
 
-    def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+    def immediate_execute_command(self, *words: Any, **options: Any) -> Any:
         """Run a command at once, as all commands before MULTI; only reading commands are allowed."""
-        _require_reading(args[0])
-        return self._tracked(
-            lambda: Pipeline.immediate_execute_command(self, *args, **options)  # type: ignore[no-untyped-call]
-        )
-
-    def begin(self, keys: Sequence[str], commands: Sequence[Words]) -> Any:
-        """Watch the keys, and send the commands in the same packet; return their replies and errors."""
-        return self._tracked(lambda: self._begin([("WATCH", *keys), *commands]))
-
-    def commit(self) -> Any:
-        """Send MULTI, what was queued, and EXEC."""
-        return self._tracked(lambda: Pipeline.execute(self))
-
-    def reset(self) -> None:  # type: ignore[override]  # redis-py's own hides a command RESET
-        """Give the connection back, closed if it cannot be used any more."""
-        if self.in_flight and self.watching and self.connection is not None:
-            self.watching = False  # so that it does not connect again for an UNWATCH
-            self.connection.disconnect()  # type: ignore[no-untyped-call]
-        super().reset()
-
-    def _begin(self, commands: Sequence[Words]) -> list[Any]:
-        self.connection = connection = self.connection_pool.get_connection()
-        self.watching = True  # so that an interrupted exchange closes the connection
-        connection.send_packed_command(connection.pack_commands(commands))  # type: ignore[no-untyped-call]
-        replies: list[Any] = []
-        for command in commands:
-            try:
-                replies.append(self.parse_response(connection, _name_of(command)))  # type: ignore[no-untyped-call]
-            except ResponseError as error:
-                replies.append(error)
-        return _after_watch(replies)
-
-    def _tracked(self, exchange: Callable[[], Any]) -> Any:
-        self.in_flight = True
-        try:
-            answer = exchange()
-        except ResponseError:
-            self.in_flight = False
-            raise
-        except (WatchError, *BROKEN) as error:
-            raise _told_apart(error) from error
-        self.in_flight = False
-        return answer
+        return run_blocking(self._ask(words, options))
 
 
-class AsyncWatchingPipeline(_Guard, AsyncPipeline):  # type: ignore[misc]  # so is AsyncPipeline
+class AsyncWatchingPipeline(_Watching, AsyncPipeline):  # type: ignore[misc]  # as `WatchingPipeline`
     """The asyncio pipeline that a coroutine function gets."""
 
-    async def immediate_execute_command(self, *args: Any, **options: Any) -> Any:
+    async def immediate_execute_command(self, *words: Any, **options: Any) -> Any:
         """Run a command at once; see `WatchingPipeline`."""
-        _require_reading(args[0])
-        answer = super().immediate_execute_command(*args, **options)  # type: ignore[no-untyped-call]
-        return await self._tracked(answer)
-
-    async def begin(self, keys: Sequence[str], commands: Sequence[Words]) -> Any:
-        """Watch the keys, and send the commands in the same packet; see `WatchingPipeline`."""
-        return await self._tracked(self._begin([("WATCH", *keys), *commands]))
-
-    async def commit(self) -> Any:
-        """Send MULTI, what was queued, and EXEC."""
-        return await self._tracked(AsyncPipeline.execute(self))
-
-    async def reset(self) -> None:  # type: ignore[override]
-        """Give the connection back; see `WatchingPipeline`."""
-        if self.in_flight and self.watching and self.connection is not None:
-            self.watching = False
-            await self.connection.disconnect(nowait=True)
-        await super().reset()  # type: ignore[no-untyped-call]
-
-    async def _begin(self, commands: Sequence[Words]) -> list[Any]:
-        self.connection = connection = await self.connection_pool.get_connection()  # type: ignore[no-untyped-call]
-        self.watching = True
-        await connection.send_packed_command(connection.pack_commands(commands))
-        replies: list[Any] = []
-        for command in commands:
-            try:
-                replies.append(await self.parse_response(connection, _name_of(command)))
-            except ResponseError as error:
-                replies.append(error)
-        return _after_watch(replies)
-
-    async def _tracked(self, exchange: Awaitable[Any]) -> Any:
-        self.in_flight = True
-        try:
-            answer = await exchange
-        except ResponseError:
-            self.in_flight = False
-            raise
-        except (WatchError, *BROKEN) as error:
-            raise _told_apart(error) from error
-        self.in_flight = False
-        return answer
-
-
-def _after_watch(replies: list[Any]) -> list[Any]:
-    watched, *others = replies
-    if isinstance(watched, ResponseError):
-        raise watched
-    return others
-
-
-def replies_of(answers: list[Any]) -> list[Any]:
-    """Return the replies to commands; raise the first error among them."""
-    for answer in answers:
-        if isinstance(answer, ResponseError):
-            raise answer
-    return answers
-
-
-def require_protection(pipe: Pipeline | AsyncPipeline) -> None:
-    """Refuse to write queued commands if no key is watched any more.
-
-    Raises:
-        RuntimeError: The function called ``unwatch()``, but queued commands.
-    """
-    if len(pipe) and not (pipe.explicit_transaction and pipe.watching):
-        msg = (
-            "commands were queued after pipe.unwatch(), or after the connection had failed, so "
-            "nothing protects them: return without writing, or let the error pass"
-        )
-        raise RuntimeError(msg)
+        answer = await self._ask(words, options)
+        return await answer if isawaitable(answer) else answer

@@ -7,24 +7,29 @@ it. If the key is there, the EXEC was applied. If not, writing the key first, by
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
+from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.exceptions import LockBackendError
-from redis_locks.optimistic.clients import Source
+from redis_locks.optimistic.clients import Server, Source, give_back
 from redis_locks.optimistic.execution import Execution
 from redis_locks.optimistic.operations import VOID, Operation
-from redis_locks.optimistic.pipelines import Conflict, replies_of
+from redis_locks.optimistic.outcomes import require_answers
+from redis_locks.optimistic.packets import EXEC, MULTI, getting, setting, watching
 
 _TRIES = 8
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.25
-_MEMORY_SECONDS = 20.0
+MEMORY_SECONDS = 20.0
 """Seconds for which the server remembers an operation without an id, besides two reply timeouts."""
+
+
+def now() -> float:
+    """Return the time by which a doubt is judged."""
+    return monotonic()
 
 
 class Done(NamedTuple):
@@ -34,49 +39,30 @@ class Done(NamedTuple):
 
 
 class Doubt:
-    """Whether an EXEC of one call is in doubt, and how the call finds out."""
+    """An EXEC of a call went unanswered, and may be applied; how the call finds out."""
 
     def __init__(
         self,
         execution: Execution,
         source: Source,
+        key: str,
         operation: Operation,
-        marker: str,
-        remember: float,
+        marker: bytes,
+        memory: float,
+        since: float,
     ) -> None:
         self._execution = execution
         self._source = source
         self._operation = operation
         self._marker = marker
-        automatic = _MEMORY_SECONDS + 2 * source.reply_timeout
-        self._memory = remember if operation.given else automatic
-        self._since: float | None = None
-        """When the first EXEC was sent that is in doubt; None: none is."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether an EXEC of this call went unanswered and may be applied."""
-        return self._since is not None
-
-    @property
-    def memory_ms(self) -> int:
-        """How long the server keeps the operation's key, in milliseconds."""
-        return int(self._memory * 1000)
-
-    @contextmanager
-    def until_answered(self) -> Iterator[None]:
-        """Be in doubt from before EXEC is sent until the server has answered it."""
-        before = self._since
-        self._since = monotonic() if before is None else before
-        try:
-            yield
-        except (Conflict, ResponseError):
-            self._since = before  # this EXEC was answered; an earlier one may still arrive
-            raise
+        self._key = key
+        self._memory = memory
+        self._since = since
+        """When the first EXEC was sent that went unanswered."""
 
     def require_memory(self) -> None:
         """Raise LockBackendError if the server may have forgotten an applied EXEC by now."""
-        if self._since is not None and monotonic() - self._since >= self._memory:
+        if monotonic() - self._since >= self._memory:
             raise self._unknown()
 
     async def settle(self) -> Done | None:
@@ -90,32 +76,44 @@ class Doubt:
             if number:
                 await self._execution.sleep(min(_FIRST_PAUSE * 2.0**number, _LONGEST_PAUSE))
             try:
-                applied = await self._find_or_void()
-            except (RedisError, OSError) as error:
+                applied = await self._find_or_void(self._source.server(self._key))
+            except (LinkBroken, RedisError) as error:
                 failure = error
                 continue
+            if applied is False:
+                continue  # a late EXEC arrived, or another call's
             if applied is not None:
                 return Done(*applied)
             self.require_memory()
-            self._since = None
             return None
         raise self._unknown() from failure
 
-    async def _find_or_void(self) -> tuple[Any] | None:
-        """Return the applied value, or write to the operation's key, so that a late EXEC fails."""
-        settle, marker = self._execution.settle, self._marker
-        pipe = self._execution.pipeline(await self._execution.client(self._source, marker))
+    async def _find_or_void(self, server: Server) -> tuple[Any] | Literal[False] | None:
+        """Return the applied value, or write to the operation's key, so that a late EXEC fails.
+
+        False: the key changed meanwhile.
+        """
+        marker = self._marker
+        driver: Driver = await server.of_loop() if self._execution.suspends else server.driver
+        link: Any = driver.take() or await driver.checkout()
+        watches = True
         try:
-            (found,) = replies_of(await settle(pipe.begin([marker], [("GET", marker)])))
-            applied = self._operation.applied(found)
-            if applied is None:
-                pipe.multi()
-                # Also over a VOID that another call left before our EXEC began to watch.
-                pipe.set(marker, VOID, px=self.memory_ms)
-                await settle(pipe.commit())
-            return applied
+            replies = await link.round_trip(watching(1) + marker + getting(marker), 2)
+            require_answers(replies, link)
+            applied = self._operation.applied(replies[1])
+            if applied is not None:
+                return applied
+            # Also over a VOID that another call left before our EXEC began to watch.
+            void = setting(marker, VOID, int(self._memory * 1000))
+            replies = await link.round_trip(MULTI + void + EXEC, 3)
+            require_answers(replies, link)
+            watches = False
+            return False if replies[-1] is None else None
+        except LinkBroken:
+            driver.drop_idle()
+            raise
         finally:
-            await self._execution.close(pipe)
+            await give_back(driver, link, watches=watches)
 
     def _unknown(self) -> LockBackendError:
         advice = (

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from redis_locks.decorators.calls import NamesRenderer, for_calls_of, signature_of
+from redis_locks.drivers.resp import pack_words
 from redis_locks.locks.data_commands import Command, checked_commands
 from redis_locks.locks.reads import plain_reads
+from redis_locks.optimistic.packets import bulk, watching
+from redis_locks.optimistic.transaction import Question, Reads, names_of, require_keys, tag_of
 from redis_locks.values.keys import validate_name
 
 Args = tuple[Any, ...]
@@ -70,50 +73,101 @@ def text_of(
     return one
 
 
-def keys_of(
-    transaction: Callable[..., Any], watch: Watch
-) -> Callable[[Args, Kwargs], tuple[str, ...]]:
-    """Return the function that makes the keys to watch from a call's arguments.
+Keys = tuple[str, ...]
+QuestionOf = Callable[[Args, Kwargs], Question]
+
+
+def question_of(transaction: Callable[..., Any], watch: Watch, read: Read) -> Question | QuestionOf:
+    """Return what makes a call's question from its arguments; or the question, if it is the same for each call.
 
     Raises:
-        TypeError: `watch` is neither a template, nor several, nor a callable.
-        ValueError: It names no key, or a template is wrong.
+        TypeError: `watch` is neither a template, nor several, nor a callable; or `read` no list of commands.
+        ValueError: `watch` names no key, a command is not one that only reads, or a template is wrong.
     """
-    if callable(watch):
-        return lambda args, kwargs: _several(watch(*args, **kwargs))
+    if callable(watch) or callable(read):
+        keys, reads = _keys_of(transaction, watch), _reads_of(transaction, read)
+        return lambda args, kwargs: Question.of(keys(args, kwargs), reads(args, kwargs))
+    watched, commands = _templates(watch), plain_reads(checked_commands(read, "read"))
+    texts = _texts(transaction, watched, commands)
+    if any(map(_is_template, texts)):
+        return _filled_in(texts, len(watched), commands)
+    keys, reads = _keys_of(transaction, watched), _reads_of(transaction, commands)
+    return Question.of(keys((), {}), reads((), {}))
+
+
+def _filled_in(texts: Texts, watched: int, commands: Reads) -> QuestionOf:
+    """Return what makes a call's question of the first texts, which are watched, and of commands."""
+    numbers = {text: number for number, text in enumerate(texts)}
+    renderers, names = tuple(texts.values()), names_of(commands)
+    watch = watching(watched + 1) + b"%b" * watched
+    # A word without a template is in RESP already.
+    reads, filled = b"", []
+    for command in commands:
+        reads += b"*%d\r\n" % len(command)
+        for word in command:
+            if word in numbers:
+                filled.append(numbers[word])
+                reads += b"%b"
+            else:
+                reads += pack_words((word,)).replace(b"%", b"%%")
+
+    def question(args: Args, kwargs: Kwargs) -> Question:
+        found = [render(args, kwargs)[0] for render in renderers]
+        words = tuple(map(bulk, found))
+        keys = tuple(dict.fromkeys(found[:watched]))
+        commands = reads % tuple([words[number] for number in filled])
+        return Question(keys, watch % words[:watched], commands, names, tag_of(keys))
+
+    return question
+
+
+Texts = dict[bytes | str, NamesRenderer]
+"""Templates, and what fills each in: once for a call, however often it stands there."""
+
+
+def _texts(transaction: Callable[..., Any], watched: Keys, commands: Reads) -> Texts:
+    texts: Texts = {text: _renderer(transaction, "watch", text) for text in watched}
+    for word in (word for command in commands for word in command):
+        if _is_template(word) and word not in texts:
+            texts[word] = _renderer(transaction, "read", word)
+    return texts
+
+
+def _templates(watch: str | Iterable[str]) -> tuple[str, ...]:
     templates = _several(watch)
     if not templates:
         msg = "watch must name at least one key: without one, nothing is protected"
         raise ValueError(msg)
-    return _renderer(transaction, "watch", *templates)
+    return templates
 
 
-Reads = tuple[tuple[bytes | str, ...], ...]
+def _keys_of(transaction: Callable[..., Any], watch: Watch) -> Callable[[Args, Kwargs], Keys]:
+    if not callable(watch):
+        return _renderer(transaction, "watch", *_templates(watch))
+
+    def keys(args: Args, kwargs: Kwargs) -> Keys:
+        found = _several(watch(*args, **kwargs))
+        require_keys(found)
+        return found
+
+    return keys
 
 
-def reads_of(transaction: Callable[..., Any], read: Read) -> Callable[[Args, Kwargs], Reads]:
-    """Return the function that makes the commands which travel with the WATCH from a call's arguments.
-
-    Raises:
-        TypeError: `read` is neither a list of commands nor a callable.
-        ValueError: A command is not one that only reads, or a template is wrong.
-    """
+def _reads_of(transaction: Callable[..., Any], read: Read) -> Callable[[Args, Kwargs], Reads]:
     if callable(read):
         return lambda args, kwargs: plain_reads(read(*args, **kwargs))
     commands = plain_reads(checked_commands(read, "read"))
-    words = [[_word_of(transaction, word) for word in command] for command in commands]
-    if all(isinstance(word, str | bytes) for command in words for word in command):
-        return lambda args, kwargs: commands  # noqa: ARG005 - the same for each call
-    return lambda args, kwargs: tuple(
-        tuple(word if isinstance(word, str | bytes) else word(args, kwargs)[0] for word in command)
-        for command in words
-    )
+    texts = _texts(transaction, (), commands)
+
+    def reads(args: Args, kwargs: Kwargs) -> Reads:
+        found = {text: render(args, kwargs)[0] for text, render in texts.items()}
+        return tuple(tuple(found.get(word, word) for word in words) for words in commands)
+
+    return reads
 
 
-def _word_of(transaction: Callable[..., Any], word: bytes | str) -> bytes | str | NamesRenderer:
-    if isinstance(word, str) and ("{" in word or "}" in word):
-        return _renderer(transaction, "read", word)
-    return word
+def _is_template(text: bytes | str) -> bool:
+    return isinstance(text, str) and ("{" in text or "}" in text)
 
 
 def _renderer(transaction: Callable[..., Any], argument: str, *sources: object) -> NamesRenderer:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.drivers.resp import UNFINISHED, new_reader, pack
 from redis_locks.locks.data_commands import to_bytes
 from redis_locks.locks.reads import keys_of_read
+from redis_locks.optimistic.packets import bulk, watching
 from redis_locks.values.arguments import whole_number
 from redis_locks.values.durations import MAX_SECONDS, seconds, wait_seconds
-from redis_locks.values.keys import validate_name
+from redis_locks.values.keys import hash_tag, validate_name
 
 if TYPE_CHECKING:
     from redis_locks.optimistic.clients import Using
 
 MAX_ATTEMPTS = 10_000
+
+Reads = tuple[tuple[bytes | str, ...], ...]
+"""Commands that only read, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +58,82 @@ class TransactionOptions:
             raise ValueError(msg)
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """One call: the options, and what its arguments fill in."""
+class Question(NamedTuple):
+    """What a transaction watches and reads: its first packet, into which the operation's key goes, watched as well."""
 
-    options: TransactionOptions
     keys: tuple[str, ...]
-    operation_id: str | None = None
-    escalate_to: str | None = None
-    label: str | None = None
-    reads: tuple[tuple[bytes | str, ...], ...] = ()
-    """Commands that travel with the WATCH."""
+    watch: bytes
+    """The start of the WATCH, which lacks one word."""
+    reads: bytes
+    """Commands that travel with the WATCH, in RESP."""
+    names: tuple[str, ...]
+    """Their names, in capitals."""
+    tag: str
+    """What places the operation's key in the slot of the others."""
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        if not self.keys:
-            msg = "give at least one key to watch: without one, nothing is protected"
-            raise ValueError(msg)
-        for key in self.keys:
-            validate_name(key, argument="a key to watch")
-        if self.operation_id is not None:
-            validate_name(self.operation_id, argument="operation_id")
-        if self.escalate_to is not None:
-            validate_name(self.escalate_to, argument="escalate_to")
-            self.options.require_escalation()
+    @classmethod
+    def of(cls, keys: tuple[str, ...], commands: Reads) -> Question:
+        """Return what watches these keys, which are checked, and sends these commands."""
+        watch = watching(len(keys) + 1) + b"".join(map(bulk, keys))
+        return cls(keys, watch, b"".join(map(pack, commands)), names_of(commands), tag_of(keys))
 
     @property
     def keys_read(self) -> tuple[str, ...]:
         """The keys of the commands that travel with the WATCH."""
-        words = ([to_bytes(word) for word in command] for command in self.reads)
+        reader = new_reader()
+        reader.feed(self.reads)
         return tuple(
             key.decode(errors="surrogateescape")
-            for command in words
-            for key in keys_of_read(command)
+            for words in iter(reader.gets, UNFINISHED)
+            for key in keys_of_read(words)
         )
+
+
+def tag_of(keys: tuple[str, ...]) -> str:
+    """Return the `hash_tag` of an operation that watches these keys, in whatever order: a set has another in each process."""
+    return hash_tag(min(keys))
+
+
+def names_of(commands: Reads) -> tuple[str, ...]:
+    """Return the names of commands, in capitals."""
+    return tuple(to_bytes(command[0]).decode().upper() for command in commands)
+
+
+class Transaction:
+    """One call: the options, and what its arguments fill in, which are checked already."""
+
+    __slots__ = ("escalate_to", "label", "operation_id", "options", "question")
+
+    def __init__(
+        self,
+        options: TransactionOptions,
+        question: Question,
+        label: str,
+        operation_id: str | None,
+        escalate_to: str | None,
+    ) -> None:
+        self.options = options
+        self.question = question
+        self.label = label
+        self.operation_id = operation_id
+        self.escalate_to = escalate_to
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys to watch."""
+        return self.question.keys
 
     @property
     def lock_using(self) -> str | None:
         """Where the lock lives: with the data, unless `using` is a client."""
         using = self.options.using
         return using if isinstance(using, str) else None
+
+
+def require_keys(keys: tuple[object, ...]) -> None:
+    """Raise ValueError or TypeError unless these are keys to watch."""
+    if not keys:
+        msg = "give at least one key to watch: without one, nothing is protected"
+        raise ValueError(msg)
+    for key in keys:
+        validate_name(key, argument="a key to watch")

@@ -260,6 +260,11 @@ def new_token(of: Session | None = None) -> str:
     return f"{its.name}.{next(its.counter)}"
 
 
+def new_operation() -> str:
+    """Return text that no other call in any process gets: 95 random bits of this process, and a counter."""
+    return f"{process.prefix}.{next(process.counter)}"
+
+
 def note_unconfirmed(token: str) -> None:
     """Note that this token may hold until its lease ends, but will not be renewed."""
     process.unconfirmed.append(token)

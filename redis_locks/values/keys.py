@@ -133,13 +133,13 @@ def turn_key(index: bytes, token: bytes) -> bytes:
     return index[:-5] + b"turn:" + token  # in place of "index"
 
 
-def operation_key(prefix: str, watched: str, operation_id: str) -> str:
-    """Return the key that remembers an operation, in the Cluster slot of the key `watched`.
+def operation_key(prefix: str, tag: str, operation_id: str) -> str:
+    """Return the key that remembers an operation, in the Cluster slot of a watched key with this `hash_tag`.
 
     The hash tag stands first, so that braces in the id are only text. A watched key whose own
     braces keep it from being anybody's hash tag has no neighbour in its slot.
     """
-    return f"{prefix}:operation:{{{hash_tag(watched)}}}:{operation_id}"
+    return f"{prefix}:operation:{{{tag}}}:{operation_id}"
 
 
 def hash_tag(key: str) -> str:

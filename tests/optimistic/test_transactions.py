@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -232,24 +234,22 @@ def test_a_cancelled_transaction_leaves_no_reply_for_the_next_one(
 
 
 def test_an_interrupt_in_the_middle_of_a_reply_leaves_none_for_the_next_one(
-    client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+    client: redis.Redis, name: str
 ) -> None:
     """The connection is closed, because the next reader would get the reply of the interrupted one."""
     client.set(name, "right")
 
+    def interrupt() -> None:
+        until(lambda: client.info("clients")["blocked_clients"])
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
     def body(pipe: Any) -> Any:
-        send = pipe.connection.send_command
-
-        def interrupted(*args: Any, **options: Any) -> None:
-            send(*args, **options)
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(pipe.connection, "send_command", interrupted)
-        return pipe.get(f"{name}:other")
+        threading.Thread(target=interrupt).start()
+        return pipe.xread({f"{name}:stream": "$"}, block=4000)
 
     with pytest.raises(KeyboardInterrupt):
         optimistic.run(body, name)
-    monkeypatch.undo()
+    client.xadd(f"{name}:stream", {"late": "reply"})
     for _ in range(3):
         assert b"right" == optimistic.run(lambda pipe: pipe.get(name), name)
 
