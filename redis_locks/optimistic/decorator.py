@@ -29,6 +29,8 @@ from redis_locks.optimistic.transaction import (
     Question,
     Transaction,
     TransactionOptions,
+    checked_using,
+    options_of,
     require_keys,
 )
 from redis_locks.values import arguments
@@ -108,7 +110,8 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         wait: float | Unset | None = UNSET,
         using: Using = None,
     ) -> None:
-        self._options = TransactionOptions(attempts, remember, escalate_after, wait, using)
+        self._options = options_of(attempts, remember, escalate_after, wait)
+        self._using = checked_using(using)
         if escalate_to is not None:
             self._options.require_escalation()
         self._watch = watch
@@ -150,14 +153,14 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
 
     def _planner(self, transaction: Callable[..., Any]) -> Callable[[Args, Kwargs], Transaction]:
         """Return what makes a plan of a call's arguments; templates are over those of `transaction`."""
-        options, name = self._options, label(transaction)
+        options, using, name = self._options, self._using, label(transaction)
         question = question_of(transaction, self._watch, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
         escalate_to = text_of(transaction, "escalate_to", self._escalate_to)
 
         if isinstance(question, Question):
             if operation_id is None and escalate_to is None:
-                plan = Transaction(options, question, name, None, None)
+                plan = Transaction(options, using, question, name, None, None)
                 return lambda args, kwargs: plan  # noqa: ARG005 - the same for each call
             fixed = question
             question_of_call: QuestionOf = lambda args, kwargs: fixed  # noqa: ARG005, E731
@@ -165,6 +168,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             question_of_call = question
         return lambda args, kwargs: Transaction(
             options,
+            using,
             question_of_call(args, kwargs),
             name,
             operation_id and operation_id(args, kwargs),
@@ -192,8 +196,10 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         if iscoroutinefunction(function):
             msg = f"{label(function)} is async: await optimistic.arun(...) instead"
             raise TypeError(msg)
-        options = TransactionOptions(attempts, remember, escalate_after, wait, using)
-        plan = _checked_plan(function, keys, read, options, operation_id, escalate_to)
+        options = options_of(attempts, remember, escalate_after, wait)
+        plan = _checked_plan(
+            function, keys, read, options, checked_using(using), operation_id, escalate_to
+        )
         return cast("R", _run(function, plan))
 
     @staticmethod
@@ -211,8 +217,10 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     ) -> R:
         """Await ``function(pipe)`` as a transaction over `keys` and return its value; see `run`."""
         require_function(function)
-        options = TransactionOptions(attempts, remember, escalate_after, wait, using)
-        plan = _checked_plan(function, keys, read, options, operation_id, escalate_to)
+        options = options_of(attempts, remember, escalate_after, wait)
+        plan = _checked_plan(
+            function, keys, read, options, checked_using(using), operation_id, escalate_to
+        )
         return cast("R", await _arun(function, plan))
 
     @staticmethod
@@ -246,6 +254,7 @@ def _checked_plan(
     keys: tuple[str, ...],
     read: Iterable[Command],
     options: TransactionOptions,
+    using: Using,
     operation_id: str | None,
     escalate_to: str | None,
 ) -> Transaction:
@@ -256,11 +265,11 @@ def _checked_plan(
         validate_name(escalate_to, argument="escalate_to")
         options.require_escalation()
     question = Question.of(keys, plain_reads(read))
-    return Transaction(options, question, label(function), operation_id, escalate_to)
+    return Transaction(options, using, question, label(function), operation_id, escalate_to)
 
 
 def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
-    return TransactionOptions(using=using).using, arguments.limit(limit, lowest=1)
+    return checked_using(using), arguments.limit(limit, lowest=1)
 
 
 @functools.cache

@@ -15,6 +15,11 @@ VOID = "void"
 """Written as the marker of an operation that was given up, so that a late EXEC fails."""
 
 
+_JSON = json.JSONEncoder(allow_nan=False)
+_SAME = frozenset({bool, int, str, type(None)})
+"""What always comes back from JSON as it was."""
+
+
 class Operation:
     """One call's view of its operation.
 
@@ -60,10 +65,10 @@ class Operation:
 
 def _as_json(value: Any) -> str:
     try:
-        text = json.dumps(value, allow_nan=False)
+        text = _JSON.encode(value)
     except (TypeError, ValueError) as error:
         raise _not_plain(value) from error
-    if json.loads(text) != value:
+    if type(value) not in _SAME and json.loads(text) != value:
         raise _not_plain(value)
     return text
 

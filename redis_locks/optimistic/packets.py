@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from redis_locks.drivers.resp import pack
@@ -24,11 +25,13 @@ def watching(keys: int) -> bytes:
 
 def setting(marker: bytes, text: str, memory_ms: int) -> bytes:
     """Return the SET of the operation's key, which is given as `bulk`; it ends after so many milliseconds."""
-    return b"*5\r\n$3\r\nSET\r\n%b%b$2\r\nPX\r\n%b" % (
-        marker,
-        bulk(text),
-        bulk(str(memory_ms)),
-    )
+    return b"*5\r\n$3\r\nSET\r\n%b%b%b" % (marker, bulk(text), _expiry(memory_ms))
+
+
+@lru_cache(maxsize=64)
+def _expiry(milliseconds: int) -> bytes:
+    """Return the end of a SET."""
+    return b"$2\r\nPX\r\n" + bulk(str(milliseconds))
 
 
 def getting(marker: bytes) -> bytes:

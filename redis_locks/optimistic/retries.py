@@ -135,7 +135,7 @@ class _Call:
         self._execution = execution
         self._function = function
         self._plan = plan
-        self._source = source = source_of(plan.options.using)
+        self._source = source = source_of(plan.using)
         self._operation = operation = Operation(plan.operation_id)
         self._prefix = get_settings().prefix
         marker = operation_key(self._prefix, plan.question.tag, operation.id)

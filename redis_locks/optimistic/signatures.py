@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from types import FunctionType
 from typing import Any
 
 from redis_locks.decorators.calls import NamesRenderer, for_calls_of, signature_of
@@ -22,8 +23,13 @@ Read = Iterable[Command] | Callable[..., Iterable[Command]]
 """Commands of templates, or a callable that gets the call's arguments and returns commands."""
 
 
+_GENERATES = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+
+
 def require_function(function: object) -> None:
     """Raise TypeError unless `function` can run as a transaction."""
+    if isinstance(function, FunctionType) and not function.__code__.co_flags & _GENERATES:
+        return  # as nearly all are
     if inspect.isclass(function) or not callable(function):
         msg = f"optimistic runs a function whose first parameter is the pipeline, not {function!r}"
         raise TypeError(msg)

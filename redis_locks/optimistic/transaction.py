@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from redis_locks.conf.settings import UNSET, Unset
@@ -25,13 +26,12 @@ Reads = tuple[tuple[bytes | str, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class TransactionOptions:
-    """The options that all calls of a transaction share; see `optimistic`."""
+    """The options that calls of a transaction share, wherever the keys live; see `optimistic`."""
 
     attempts: int = 5
     remember: float = 3600.0
     escalate_after: int = 2
     wait: float | Unset | None = UNSET
-    using: Using = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -42,11 +42,6 @@ class TransactionOptions:
             raise ValueError(msg)
         if self.wait is not UNSET:
             wait_seconds(self.wait)
-        if self.using is not None and not isinstance(self.using, str):
-            # Not imported above: without a client, redis-py may not be imported yet.
-            from redis_locks.optimistic.clients import require_using
-
-            require_using(self.using)
 
     def require_escalation(self) -> None:
         """Raise ValueError if the attempts end before the lock would be taken."""
@@ -56,6 +51,29 @@ class TransactionOptions:
                 "the time when the lock is held; give more attempts"
             )
             raise ValueError(msg)
+
+
+_known_options = lru_cache(maxsize=256, typed=True)(TransactionOptions)
+
+
+def options_of(
+    attempts: int, remember: float, escalate_after: int, wait: float | Unset | None
+) -> TransactionOptions:
+    """Return the options, which are checked once. Raises TypeError and ValueError for what cannot be meant."""
+    try:
+        return _known_options(attempts, remember, escalate_after, wait)
+    except TypeError:  # for one that cannot be hashed, it has not been checked yet
+        return TransactionOptions(attempts, remember, escalate_after, wait)
+
+
+def checked_using(using: Using) -> Using:
+    """Return `using`. Raises TypeError if it is of no type that can name a server."""
+    if using is not None and not isinstance(using, str):
+        # Not imported above: without a client, redis-py may not be imported yet.
+        from redis_locks.optimistic.clients import require_using
+
+        require_using(using)
+    return using
 
 
 class Question(NamedTuple):
@@ -102,17 +120,19 @@ def names_of(commands: Reads) -> tuple[str, ...]:
 class Transaction:
     """One call: the options, and what its arguments fill in, which are checked already."""
 
-    __slots__ = ("escalate_to", "label", "operation_id", "options", "question")
+    __slots__ = ("escalate_to", "label", "operation_id", "options", "question", "using")
 
     def __init__(
         self,
         options: TransactionOptions,
+        using: Using,
         question: Question,
         label: str,
         operation_id: str | None,
         escalate_to: str | None,
     ) -> None:
         self.options = options
+        self.using = using
         self.question = question
         self.label = label
         self.operation_id = operation_id
@@ -126,8 +146,7 @@ class Transaction:
     @property
     def lock_using(self) -> str | None:
         """Where the lock lives: with the data, unless `using` is a client."""
-        using = self.options.using
-        return using if isinstance(using, str) else None
+        return self.using if isinstance(self.using, str) else None
 
 
 def require_keys(keys: tuple[object, ...]) -> None:

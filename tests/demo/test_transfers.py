@@ -27,6 +27,7 @@ from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.elsewhere import held
 from tests.support.benchmark import lua_lock, setnx_lock
+from tests.support.optimistic import lose_first_answer_of_exec
 
 # Strategies over accounts that are kept elsewhere have tests of their own.
 # The same code on another server need not be tested again.
@@ -168,6 +169,7 @@ def lose_first_reply_of_the_write(monkeypatch: pytest.MonkeyPatch) -> threading.
             raise redis.ConnectionError("Connection closed by server.")
         return found
 
+    lose_first_answer_of_exec(monkeypatch, lost)
     monkeypatch.setattr(transfers, "exchange", broken_exchange)
     monkeypatch.setattr(Hold, "commit", breaking(Hold.commit))
     monkeypatch.setattr(redis.client.Pipeline, "execute", broken_execute)
