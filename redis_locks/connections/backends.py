@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from django.core.signals import setting_changed
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MOST_TERMS: Final = 512
+"""How many terms a server remembers."""
+
 _PATIENCE = 0.25
 """Seconds for which a question is asked again when connections break; it is asked twice at least."""
 
@@ -63,7 +66,7 @@ class Backend:
 
         self.description = endpoint.description
         self.terms: dict[object, Terms] = {}
-        """What locks have in common here, by their options."""
+        """What locks and jobs have in common here, by their options."""
         self._patient: Renewer
         self._prefix, self._partitions = prefix, partitions
         self._loop_drivers: PerLoop[AsyncDriver] | PerLoop[AsyncClusterDriver]
@@ -115,6 +118,13 @@ class Backend:
     @staticmethod
     def _of_loop(renewer: Renewer, driver: Driver) -> Renewer:
         return LoopRenewer(renewer, driver, get_settings().max_hold)
+
+    def remember_terms(self, options: object, terms: Terms) -> Terms:
+        """Note what options come to here, and return it."""
+        if len(self.terms) >= _MOST_TERMS:
+            self.terms.clear()
+        self.terms[options] = terms
+        return terms
 
     def groups(self, names: tuple[str, ...]) -> list[Group]:
         """Return the scripts' KEYS for a set of locks, with the names, those of each partition apart.

@@ -23,7 +23,7 @@ Mode = Literal["exclusive", "shared"]
 Reentrant = bool | Literal["thread"]
 
 _MOST: Final = 512
-"""How many options, and how many terms of a server, are remembered."""
+"""How many options are remembered."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,12 +55,9 @@ class Options:
 
     def terms(self, backend: Backend) -> Terms:
         """Return what it comes to on a server, as the settings are now."""
-        known = backend.terms
-        found = known.get(self)
+        found = backend.terms.get(self)
         if found is None:
-            if len(known) >= _MOST:
-                known.clear()
-            found = known[self] = self._terms(backend)
+            found = backend.remember_terms(self, self._terms(backend))
         return found
 
     def _terms(self, backend: Backend) -> Terms:

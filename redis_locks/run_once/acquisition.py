@@ -16,11 +16,11 @@ from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendEr
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import Block
-from redis_locks.protocol import acquire, lock_events, plans
+from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.lease import Lease, tell_end
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, Request, Won
-from redis_locks.run_once import records, scripts
+from redis_locks.run_once import records
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.records import Begun, Done, Exhausted, Failed, Locked
@@ -35,13 +35,11 @@ _SNAG = 0.25
 
 
 class Job(NamedTuple):
-    """One job: its name, its terms, the object whose event methods are called, and the name's template."""
+    """One job: its name, its terms, and the object whose event methods are called."""
 
     name: str
     terms: Terms
     events: RunEvents
-    template: str | None = None
-    """See `LockEvent.template`."""
 
     def begin(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
         """Return an attempt, that of `block` if given; blocks for up to `wait` seconds, see `acquire`."""
@@ -62,18 +60,7 @@ class Job(NamedTuple):
 
     def lease(self, side: Side) -> Lease:
         """Return what this worker asks for, with a token of its own."""
-        its = self.terms
-        terms = plans.Terms(
-            "exclusive",
-            its.effective_lease_ms,
-            backend=side.backend,
-            renews=its.renews,
-            label=its.label,
-            template=self.template,
-            script=scripts.EXTEND,
-        )
-        plan = plans.Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
-        return Lease(plan, side.session, side.renewer)
+        return Lease(self.terms.plan(side.backend, self.name), side.session, side.renewer)
 
     async def acquire(self, side: Side, wait: float | None) -> Attempt:
         """Return an attempt, having waited up to `wait` seconds (0: not at all, None: for ever).

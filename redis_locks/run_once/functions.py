@@ -43,11 +43,10 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
     )
     own_name = f"{function.__module__}.{getattr(function, '__qualname__', function)}"
     names_of = for_calls_of(function, name)
-    terms = terms.labelled(terms.label or own_name)
-    template = name if isinstance(name, str) else own_name
+    terms = terms.of_function(own_name, name if isinstance(name, str) else own_name)
 
     def job_of(args: tuple[object, ...], kwargs: dict[str, object]) -> Job:
-        return Job(_only(names_of(args, kwargs)), terms, events, template)
+        return Job(_only(names_of(args, kwargs)), terms, events)
 
     make = _asynchronous if is_async(function) else _blocking
     return with_signature(make(function, job_of, terms), function)

@@ -11,7 +11,11 @@ from typing import Literal
 from django.core.serializers.json import DjangoJSONEncoder
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
+from redis_locks.connections.backends import Backend
 from redis_locks.locks.timeouts import bounded
+from redis_locks.protocol import plans
+from redis_locks.protocol.plans import Plan
+from redis_locks.run_once import scripts
 from redis_locks.run_once.results import ResultFormat
 from redis_locks.values.arguments import flag, optional_text, whole_number
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
@@ -24,7 +28,7 @@ MOST_ATTEMPTS = 1_000_000
 OnConflict = Literal["raise", "skip", "retry"] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Terms:
     """The options of `run_once`, validated; its docstring says what each means.
 
@@ -44,6 +48,8 @@ class Terms:
     on_conflict: OnConflict
     encoder: type[json.JSONEncoder] | None
     decoder: type[json.JSONDecoder] | None
+    template: str | None = None
+    """What the job's name was made from; see `LockEvent.template`."""
 
     def __post_init__(self) -> None:
         """Say what is wrong, naming argument, value and fix."""
@@ -52,9 +58,28 @@ class Terms:
             if value is not UNSET:
                 _CHECKS[field.name](value, field.name)
 
-    def labelled(self, label: str) -> Terms:
-        """Return the same terms with another label."""
-        return replace(self, label=label)
+    def of_function(self, label: str, template: str) -> Terms:
+        """Return the same terms for a decorated function; `label` is what it is called if the terms do not say."""
+        return replace(self, label=self.label or label, template=template)
+
+    def plan(self, backend: Backend, name: str) -> Plan:
+        """Return how an attempt at job `name` is asked for on a server, as the settings are now."""
+        known = backend.terms.get(self)
+        if known is None:
+            known = backend.remember_terms(self, self._terms(backend))
+        return Plan(known, (name,), backend.keys(name), is_found=False)
+
+    def _terms(self, backend: Backend) -> plans.Terms:
+        settings = get_settings()
+        return plans.Terms(
+            "exclusive",
+            settings.lease_ms if self.lease is UNSET else lease_ms(self.lease),
+            backend=backend,
+            renews=settings.renew if self.renew is UNSET else self.renew,
+            label=self.label,
+            template=self.template,
+            script=scripts.EXTEND,
+        )
 
     @property
     def format(self) -> ResultFormat:
@@ -76,16 +101,6 @@ class Terms:
         if wait is not UNSET:
             return bounded(wait_seconds(wait))
         return bounded(get_settings().wait if self.wait is UNSET else self.wait)
-
-    @property
-    def effective_lease_ms(self) -> int:
-        """The lease of an attempt."""
-        return get_settings().lease_ms if self.lease is UNSET else lease_ms(self.lease)
-
-    @property
-    def renews(self) -> bool:
-        """Whether the lease is renewed while an attempt runs."""
-        return get_settings().renew if self.renew is UNSET else self.renew
 
 
 def _ttl(value: object, argument: str) -> None:
@@ -124,4 +139,5 @@ _CHECKS = {
     "on_conflict": _on_conflict,
     "encoder": _subclass_of(json.JSONEncoder),
     "decoder": _subclass_of(json.JSONDecoder),
+    "template": optional_text,
 }
