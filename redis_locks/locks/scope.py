@@ -119,7 +119,7 @@ def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:
         alias = connection.alias
         msg = (
             f"a transaction of database {alias!r} was begun by hand. Django does not know when it ends, so the "
-            f"lock might be released too early. Write atomic(using={alias!r}), or give the lock scope='block'"
+            f"lock might be released too early. Write atomic(using={alias!r}); only a lock with scope='block' can be taken here"
         )
         raise TransactionManagementError(msg)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from sys import exception
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -42,12 +42,16 @@ Undo = Callable[[list[Any]], None]
 
 
 class Taken(NamedTuple):
-    """Which locks a hold is of, and how it holds them; of `intents` it has the intent only."""
+    """Which locks a hold is of, and how it holds them; of `intents` it has the intent only.
+
+    What is taken as a "job" stands in for no lock, nor the other way round.
+    """
 
     backend: Backend
     names: frozenset[str]
     mode: str
     intents: frozenset[str] = frozenset()
+    kind: Literal["lock", "job"] = "lock"
 
     def mode_of(self, name: str) -> str:
         """Return how one of the locks is held."""
@@ -57,6 +61,7 @@ class Taken(NamedTuple):
         """Whether a holder of this has `other` as well."""
         return (
             self.backend is other.backend
+            and self.kind == other.kind
             and self.names >= other.names
             and all(modes.covers(self.mode_of(name), other.mode_of(name)) for name in other.names)
         )
@@ -86,7 +91,7 @@ class Kept:
         taken = self._taken
         return taken if taken.mode == self.hold.mode else taken._replace(mode=self.hold.mode)
 
-    def leave(self, ended: Transactions) -> None:
+    def leave(self, ended: Transactions, *, committed: bool) -> None:  # noqa: ARG002 - for subclasses
         """Note that a transaction has ended, and release the hold after the last. Raises no error, only an interrupt.
 
         A caller that got an error after COMMIT would repeat the work.
@@ -169,7 +174,7 @@ class Transactions:
         for undo, all_of_it in undone.items():
             undo(all_of_it)
 
-    def end(self, ended: Sequence[Kept] | None = None) -> None:
+    def end(self, ended: Sequence[Kept] | None = None, *, committed: bool) -> None:
         """Release what is kept, or only `ended`: the transaction, or a savepoint in it, is over.
 
         What an interrupt kept from being released is still kept: `_set_autocommit` releases it.
@@ -181,7 +186,7 @@ class Transactions:
         interrupt = None
         for kept in leaving:
             try:
-                kept.leave(self)
+                kept.leave(self, committed=committed)
                 self._kept.pop(kept, None)
             except BaseException as error:  # noqa: BLE001 - all others first
                 interrupt = error
@@ -204,31 +209,32 @@ class Transactions:
         except Error:
             raise  # it is not over: Django rolls back, or its caller does
         except BaseException:
-            self.end()
+            self.end(committed=False)  # for all that we know
             raise
         self._undoes.clear()
         # Before Django runs what `on_commit` was given: like a row lock, ours ends with COMMIT.
-        self.end()
+        self.end(committed=True)
 
     def _rollback(self, original: Callable[[], None]) -> None:
         original()
-        self.end()
+        self.end(committed=False)
         self._undo()
 
     def _close(self, original: Callable[[], None]) -> None:
         try:
             original()
         finally:
-            self.end()
+            self.end(committed=False)
             self._undo()
 
     def _set_autocommit(self, original: Callable[..., None], *args: Any, **options: Any) -> None:
         connection = self.connection
         if self._kept and not connection.in_atomic_block and exception() is not None:
             # Django's last step of a transaction. An interrupt came before COMMIT, or after it.
-            if not connection.run_commit_hooks_on_set_autocommit_on:
+            committed = connection.run_commit_hooks_on_set_autocommit_on
+            if not committed:
                 connection.rollback()
-            self.end()
+            self.end(committed=committed)
         try:
             original(*args, **options)
         except LockError as error:
@@ -249,12 +255,13 @@ class Transactions:
         original(sid)
         if ends:
             self._undoes.clear()
-            self.end()
+            self.end(committed=sid != self._rolled_back)
 
     def _savepoint_rollback(self, original: Callable[[object], None], sid: object) -> None:
         original(sid)
         self._rolled_back = sid
-        self.end([kept for kept, savepoints in self._kept.items() if sid in savepoints])
+        ended = [kept for kept, savepoints in self._kept.items() if sid in savepoints]
+        self.end(ended, committed=False)
         self._undo(sid)
 
     def _guard(self, roll_back: Callable[[], None]) -> None:
@@ -298,7 +305,7 @@ class _Blocks(list[Any]):
         left = super().pop(*args)
         connection = self._transactions.connection
         if self and only_of_testcase(connection) and connection.savepoint_ids[-1:] == [None]:
-            self._transactions.end()
+            self._transactions.end(committed=not connection.needs_rollback and exception() is None)
         return left
 
 

@@ -21,7 +21,7 @@ from redis_locks.protocol.lease import Lease, tell_end
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.run_once import records
-from redis_locks.run_once.attempts import Attempt
+from redis_locks.run_once.attempts import Attempt, pending
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.records import Begun, Done, Exhausted, Failed, Locked
 from redis_locks.run_once.status import RunStatus, status_of
@@ -44,6 +44,9 @@ class Job(NamedTuple):
     def begin(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
         """Return an attempt, that of `block` if given; blocks for up to `wait` seconds, see `acquire`."""
         side = Side(self.terms.using, block)
+        done = pending(side.backend, self.name)
+        if done is not None:
+            raise self._already_done(done)
         return run_blocking(self.acquire(side, self.terms.effective_wait(wait)))
 
     async def abegin(

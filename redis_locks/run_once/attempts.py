@@ -1,11 +1,17 @@
-"""`Attempt`: the hold of the worker that does a job. Its release records one verdict: done or failed."""
+"""`Attempt`: the hold of the worker that does a job. Its release records one verdict: done or failed.
+
+A verdict that is passed inside a transaction takes effect when that ends: the transaction keeps the attempt until then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from sys import exception
+from typing import Any, Final
+
+from django.db.transaction import TransactionManagementError
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.connections.backends import Backend
@@ -13,14 +19,20 @@ from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError, LockNotHeld
 from redis_locks.locks.hold import Hold, require_held
 from redis_locks.locks.hold_errors import lost
+from redis_locks.locks.scope import Scope
+from redis_locks.locks.transactions import Kept, Taken, Transactions
 from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
-from redis_locks.run_once import records, scripts
+from redis_locks.run_once import records
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.terms import Terms
 from redis_locks.run_once.verdicts import Verdict
+from redis_locks.values import identity
 
 _current: ContextVar[Attempt] = ContextVar("redis_locks_attempt")
+
+_SCOPE: Final = Scope("auto", None, commit_guard=True)
+"""Which transactions count: all that are open in this thread."""
 
 
 class Attempt(Hold):
@@ -86,6 +98,7 @@ class Attempt(Hold):
 
         Blocks for a round trip. Leaving the attempt's block does the same, without a result.
         What it returns is what later calls get: `result` as it comes back from JSON.
+        Inside a transaction it takes effect after COMMIT; after a rollback, the attempt has failed.
 
         Args:
             result: The result for later calls. Only with `store_result=True`.
@@ -98,14 +111,18 @@ class Attempt(Hold):
                 `store_result` is False.
         """
         verdict = self._done(result)
-        self.conclude(verdict)
+        self._conclude(verdict, keep=True)
         self.release()
+        if self.kept and verdict.error is not None:
+            verdict.error.add_note(
+                "redis_locks: if the transaction is rolled back, the job runs again"
+            )
         return _result_of(verdict)
 
     async def adone(self, result: Any = None) -> Any:
         """Record that the job is done; see `done`. A cancellation does not prevent that."""
         verdict = self._done(result)
-        self.conclude(verdict)
+        self._conclude(verdict)
         await self.arelease()
         return _result_of(verdict)
 
@@ -113,24 +130,65 @@ class Attempt(Hold):
         """Record that this attempt failed, and release the lock, so that another takes over.
 
         Blocks for a round trip. An exception that leaves the attempt's block does the same.
+        Inside a transaction it takes effect when that has ended.
 
         Raises:
             LockLost: The lock was lost before: another attempt follows anyway.
             LockNotHeld: The attempt is over, or belongs to another process.
             LockBackendError: Redis could not be told; another attempt follows when the lease ends.
         """
-        self.conclude(Verdict.failed(error))
+        self._conclude(Verdict.failed(error), keep=True)
         self.release()
 
     async def afail(self, error: BaseException | str) -> None:
         """Record that this attempt failed; see `fail`."""
-        self.conclude(Verdict.failed(error))
+        self._conclude(Verdict.failed(error))
         await self.arelease()
 
-    def conclude(self, verdict: Verdict) -> None:
-        """Let the hold end with `verdict`. Raises LockNotHeld if it has ended."""
+    def _conclude(self, verdict: Verdict, *, keep: bool = False) -> None:
+        """Let the hold end with `verdict`. Raises LockNotHeld if it has ended, or is about to."""
         require_held(self)
+        if self.kept and self._verdict is not None:
+            msg = (
+                f"This attempt at job {self.name!r} was ended already: it is over when its transaction has ended. "
+                "Call done() or fail() once"
+            )
+            raise LockNotHeld(msg)
+        if keep:
+            self._keep()
         self._verdict = verdict
+
+    def _keep(self) -> None:
+        """Let the open transactions of this thread, if any, keep the attempt. Raises as `Scope.keepers`."""
+        keepers = _SCOPE.keepers()
+        if keepers is None:
+            return
+        pending = _Pending(self, _taken(self.backend, self.name))
+        for each in keepers.transactions:
+            each.keep(pending)
+        self.kept = True
+
+    def roll_back(self) -> None:
+        """Let it have failed: a transaction in which its verdict was passed was rolled back."""
+        if self._verdict is None or self._verdict.is_done:
+            self._verdict = Verdict.rolled_back(exception())
+
+    def answer(self) -> records.Done | None:
+        """Return how it has done the job, though that has yet to take effect. If it has failed, end it, and return None.
+
+        Raises:
+            LockLost: Its lock is lost, and so is the work of the transaction.
+            LockBackendError: Redis could not be told that it failed.
+        """
+        verdict = self._verdict
+        if verdict is None:
+            return None
+        self.check()
+        if verdict.is_done:
+            return records.Done(self.number, verdict.outcome)
+        self.kept = False
+        self.release()
+        return None
 
     def _concludes(self, error: BaseException | None) -> bool:
         """Pass a verdict if there is none; False if the end of the attempt has failed already."""
@@ -156,7 +214,7 @@ class Attempt(Hold):
             self._terms.kept_ms,
             verdict.outcome,
         )
-        if not held and verdict.script is scripts.DONE:
+        if not held and verdict.is_done:
             # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its record.
             self.lease.lose(NOT_KNOWN)
             raise lost(self.lease)
@@ -176,6 +234,18 @@ class Attempt(Hold):
         """Refuse; see the error."""
         msg = f"an attempt at job {self.name!r} cannot be shared; end it with done() or fail()"
         raise TypeError(msg)
+
+    def end_block(self, error: BaseException | None) -> None:
+        """Release, or leave that to the open transactions; the end of a block is a verdict if there is none yet."""
+        if self._verdict is None and not self.released and self.pid == identity.process.pid:
+            try:
+                self._keep()
+            except TransactionManagementError as refused:
+                super().end_block(error or refused)
+                if error is None:
+                    raise
+                return
+        super().end_block(error)
 
     async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
         """Release; the end of a block, with `error` or None, is a verdict if there is none yet."""
@@ -201,9 +271,9 @@ class Attempt(Hold):
 
     async def _tell_verdict(self, *, task: bool) -> None:
         verdict = self._verdict
-        if verdict is None:
+        if verdict is None or self.kept:
             return
-        if verdict.script is scripts.DONE:
+        if verdict.is_done:
             await self._tell("done", task=task)
             return
         await self._tell("error", task=task, error=verdict.error)
@@ -219,3 +289,38 @@ def _result_of(verdict: Verdict) -> Any:
     if verdict.error is not None:
         raise verdict.error
     return verdict.result
+
+
+class _Pending(Kept):
+    """An attempt whose verdict takes effect when the last of the transactions that keep it has ended.
+
+    It is done if all of them were committed.
+    """
+
+    def leave(self, ended: Transactions, *, committed: bool) -> None:
+        """Note that a transaction has ended; see `Kept.leave`."""
+        if not committed and isinstance(self.hold, Attempt):
+            self.hold.roll_back()
+        super().leave(ended, committed=committed)
+
+
+def pending(backend: Backend, name: str) -> records.Done | None:
+    """Return how an open transaction of this thread has done a job; None if it has not.
+
+    Raises as `Attempt.answer`; and TransactionManagementError if a transaction was begun by hand, whose end nobody knows.
+    """
+    keepers = _SCOPE.keepers()
+    for each in keepers.transactions if keepers else ():
+        kept = each.find(_taken(backend, name), _is_pending)
+        attempt = None if kept is None else kept.hold
+        if isinstance(attempt, Attempt) and (done := attempt.answer()):
+            return done
+    return None
+
+
+def _taken(backend: Backend, name: str) -> Taken:
+    return Taken(backend, frozenset({name}), "exclusive", kind="job")
+
+
+def _is_pending(hold: Hold) -> bool:
+    return hold.kept and hold.is_open

@@ -77,7 +77,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
 
     While somebody else does the job, a call or block raises LockNotAvailable or LockTimeout. When no
     attempt is left, it raises AttemptsExhausted. When the job is done, a block raises AlreadyDone. A
-    job is done when the call or block ends, so put a transaction inside it, not around it.
+    job is done when the call or block ends; inside a transaction, when that is committed. After a rollback it has failed.
 
     Args:
         name: As for ``redis_lock``. On a function: a template over its parameters, a callable, or None

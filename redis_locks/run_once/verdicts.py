@@ -41,6 +41,19 @@ class Verdict(NamedTuple):
             return cls(scripts.FAIL, _line(error), RuntimeError(error))
         return cls(scripts.FAIL, _line(f"{type(error).__name__}: {_text(error)}"), error)
 
+    @classmethod
+    def rolled_back(cls, error: BaseException | None) -> Self:
+        """Return the verdict that what the attempt wrote was rolled back, because of `error` if that is known."""
+        if error is None:
+            return cls.failed("its transaction was rolled back")
+        failed = cls.failed(error)
+        return failed._replace(outcome=_line(f"rolled back: {failed.outcome}"))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it says that the job is done."""
+        return self.script is scripts.DONE
+
 
 def _text(error: BaseException) -> str:
     try:

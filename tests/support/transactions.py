@@ -25,7 +25,7 @@ def keeps_anything(database: str) -> bool:
 
 def end(database: str) -> None:
     """Release what the transaction keeps, as its end does."""
-    transactions_of(connections[database]).end()
+    transactions_of(connections[database]).end(committed=True)
 
 
 def at_commit(
@@ -46,8 +46,8 @@ def at_release(monkeypatch: pytest.MonkeyPatch, before: Do) -> None:
     """Do something before a transaction that has ended releases a hold."""
     leave = Kept.leave
 
-    def left(kept: Kept, ended: Transactions) -> None:
+    def left(kept: Kept, ended: Transactions, *, committed: bool) -> None:
         before()
-        leave(kept, ended)
+        leave(kept, ended, committed=committed)
 
     monkeypatch.setattr(Kept, "leave", left)
