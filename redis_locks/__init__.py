@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from redis_locks.optimistic.decorator import optimistic
     from redis_locks.protocol.lock_events import LockEvent
     from redis_locks.run_once import Attempt, RunEvent, RunStatus, run_once
+    from redis_locks.run_once.job_rows import RunOnceRecord
     from redis_locks.values.lock_alert import LockAlert
     from redis_locks.views import RedisLockMixin
 
@@ -64,6 +65,7 @@ __all__ = [
     "RedisLockMixin",
     "ResultNotStored",
     "RunEvent",
+    "RunOnceRecord",
     "RunStatus",
     "Semaphore",
     "StaleHold",
@@ -104,6 +106,7 @@ _HOMES: Final = {
     "protocol.lock_events": ("LockEvent",),
     "optimistic.decorator": ("optimistic",),
     "run_once": ("Attempt", "RunEvent", "RunStatus", "run_once"),
+    "run_once.job_rows": ("RunOnceRecord",),
     "decorators.semaphore": ("Semaphore",),
     "decorators.unique_tasks": ("unique_task",),
     "values.lock_alert": ("LockAlert",),

@@ -119,6 +119,7 @@ def postgres_server(django_db_blocker: Any) -> Iterator[dict[str, Any]]:
         pytest.skip(missing)
     from tests.ledger.models import (
         Counter,
+        DoneJob,
         Entry,
         Guarded,
         NotedCounter,
@@ -131,7 +132,7 @@ def postgres_server(django_db_blocker: Any) -> Iterator[dict[str, Any]]:
             postgresql.configured(entry) as alias,
             connections[alias].schema_editor() as editor,
         ):
-            for model in (Counter, NotedCounter, Entry, Titled, TitledCounter, Guarded):
+            for model in (Counter, NotedCounter, Entry, Titled, TitledCounter, Guarded, DoneJob):
                 editor.create_model(model)
         yield entry
 
@@ -141,11 +142,18 @@ def postgres(
     postgres_server: dict[str, Any], transactional_db: None, django_db_blocker: Any
 ) -> Iterator[str]:
     """The alias of a database on PostgreSQL; its tables are empty."""
-    from tests.ledger.models import Counter, Entry, Guarded, NotedCounter, TitledCounter
+    from tests.ledger.models import (
+        Counter,
+        DoneJob,
+        Entry,
+        Guarded,
+        NotedCounter,
+        TitledCounter,
+    )
 
     with django_db_blocker.unblock(), postgresql.configured(postgres_server) as alias:
         yield alias
-        for model in (Guarded, TitledCounter, Entry, NotedCounter, Counter):
+        for model in (Guarded, TitledCounter, Entry, NotedCounter, Counter, DoneJob):
             model._base_manager.using(alias).all().delete()
 
 

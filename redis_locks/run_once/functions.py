@@ -15,7 +15,7 @@ from redis_locks.decorators.calls import (
     with_signature,
 )
 from redis_locks.decorators.task_queues import is_run_by_a_task, requeue_uncounted
-from redis_locks.exceptions import AlreadyDone, LockNotAvailable
+from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, refuse_in_loop
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.events import RunEvents
@@ -41,6 +41,12 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
         of_class="decorate its method",
         of_generator="the job would be done",
     )
+    if terms.record is not None and is_async(function):
+        msg = (
+            f"record= needs a transaction, and async code has none: decorate a plain function in place of {function!r}, "
+            "and call that by sync_to_async"
+        )
+        raise TypeError(msg)
     own_name = f"{function.__module__}.{getattr(function, '__qualname__', function)}"
     names_of = for_calls_of(function, name)
     terms = terms.of_function(own_name, name if isinstance(name, str) else own_name)
@@ -64,17 +70,30 @@ def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
     @functools.wraps(function)
     def once(*args: Any, **kwargs: Any) -> Any:
         refuse_in_loop(f"{function!r}", FIX_OF_FUNCTION)
-        try:
-            attempt = job_of(args, kwargs).begin()
-        except (AlreadyDone, LockNotAvailable) as error:
-            return _without_doing(error, terms, once)
-        with attempt:
+        job = job_of(args, kwargs)
+        record = terms.record_of(job.name)
+
+        def work() -> Any:
             with attempt.as_current():
                 value = function(*args, **kwargs)
             if isawaitable(value):
                 getattr(value, "close", lambda: None)()
                 msg = f"{function!r} returned an awaitable, so the job is not done; decorate an async function"
                 raise TypeError(msg)
+            return value
+
+        try:
+            attempt = job.begin()
+        except (AlreadyDone, LockNotAvailable) as error:
+            return _without_doing(error, terms, once)
+        except AttemptsExhausted:
+            # The process of the last attempt may have died between COMMIT and its verdict.
+            done = None if record is None else record.find()
+            if done is None:
+                raise
+            return terms.format.read(done)
+        with attempt:
+            value = work() if record is None else record.run(work)
             if terms.store_result:
                 return attempt.done(value)
             attempt.done()

@@ -45,6 +45,8 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     import typing_extensions  # which every type checker knows
 
+    from redis_locks.run_once.job_rows import RunOnceRecord
+
     Otherwise = typing_extensions.TypeVar("Otherwise", default=Never)
 else:
     Otherwise = TypeVar("Otherwise")
@@ -65,6 +67,7 @@ class JobOptions(TypedDict, total=False):
     label: str | None
     encoder: type[json.JSONEncoder] | None
     decoder: type[json.JSONDecoder] | None
+    record: type[RunOnceRecord] | None
 
 
 class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
@@ -102,6 +105,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             "retry" if the function is itself the task, else "raise".
         encoder: The class that makes JSON of results, as for Django's JSONField; None is DjangoJSONEncoder.
         decoder: The class that reads it; None is that of the standard library.
+        record: A concrete subclass of `RunOnceRecord`. A decorated function runs in a transaction of that model's
+            database, together with a row that says that the job is done. What it writes there is written exactly once,
+            whenever the process dies. Not for blocks and async functions.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -153,6 +159,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         on_conflict: OnConflict = None,
         encoder: type[json.JSONEncoder] | None = None,
         decoder: type[json.JSONDecoder] | None = None,
+        record: type[RunOnceRecord] | None = None,
     ) -> None:
         check_name(name)
         self._name_source = validate_name(name) if isinstance(name, str) else name
@@ -168,6 +175,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             on_conflict=on_conflict,
             encoder=encoder,
             decoder=decoder,
+            record=record,
         )
         self._blocks = CalledBlocks()
 
@@ -199,13 +207,13 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         """
         refuse_in_loop("acquire()", "Await aacquire()")
         with suppress(*NOTHING_TO_DO):
-            return self._job().begin(wait)
+            return self._block_job().begin(wait)
         return None
 
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Attempt | None:
         """Return an attempt, or None; like `acquire`, but suspends instead of blocking."""
         with suppress(*NOTHING_TO_DO):
-            return await self._job().abegin(wait)
+            return await self._block_job().abegin(wait)
         return None
 
     def __enter__(self) -> Attempt:
@@ -220,7 +228,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             LockBackendError: Redis could not be asked.
         """
         block = block_entered(self)
-        block.append(attempt := self._job().begin(block=block))
+        block.append(attempt := self._block_job().begin(block=block))
         if not block.has_exit:
             self._blocks.push(block)
         return attempt
@@ -240,7 +248,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         return self._begin_ablock(block_entered(self, is_async=True))
 
     async def _begin_ablock(self, block: Block) -> Attempt:
-        block.append(attempt := await self._job().abegin(block=block))
+        block.append(attempt := await self._block_job().abegin(block=block))
         await attempt.watch_loss()
         if not block.has_exit:
             self._blocks.push(block)
@@ -276,3 +284,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             msg = f"{self!r} names its job after a function; a block needs run_once('name')"
             raise TypeError(msg)
         return Job(self._name_source, self._terms, self)
+
+    def _block_job(self) -> Job:
+        if self._terms.record is not None:
+            msg = f"record= is for decorated functions: decorate one with {self!r}, or leave record out"
+            raise TypeError(msg)
+        return self._job()

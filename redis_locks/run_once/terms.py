@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from django.core.serializers.json import DjangoJSONEncoder
 
@@ -19,6 +19,9 @@ from redis_locks.run_once import scripts
 from redis_locks.run_once.results import ResultFormat
 from redis_locks.values.arguments import flag, optional_text, whole_number
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, wait_seconds
+
+if TYPE_CHECKING:
+    from redis_locks.run_once.job_rows import Record, RunOnceRecord
 
 MIN_TTL = 0.01
 """Seconds for which an outcome is remembered at least. In less time waiters would not learn it."""
@@ -48,6 +51,8 @@ class Terms:
     on_conflict: OnConflict
     encoder: type[json.JSONEncoder] | None
     decoder: type[json.JSONDecoder] | None
+    record: type[RunOnceRecord] | None = None
+    """The model whose rows say which jobs are done."""
     template: str | None = None
     """What the job's name was made from; see `LockEvent.template`."""
 
@@ -61,6 +66,15 @@ class Terms:
     def of_function(self, label: str, template: str) -> Terms:
         """Return the same terms for a decorated function; `label` is what it is called if the terms do not say."""
         return replace(self, label=self.label or label, template=template)
+
+    def record_of(self, name: str) -> Record | None:
+        """Return the row of job `name`; None if it has none."""
+        if self.record is None:
+            return None
+        # Not above: it defines a model, for which Django's apps have to be known.
+        from redis_locks.run_once.job_rows import Record
+
+        return Record(self.record, name, self.done_ttl, self.format, self.store_result)
 
     def plan(self, backend: Backend, name: str) -> Plan:
         """Return how an attempt at job `name` is asked for on a server, as the settings are now."""
@@ -127,6 +141,22 @@ def _subclass_of(kind: type) -> Callable[[object, str], None]:
     return check
 
 
+def _record(value: object, argument: str) -> None:
+    if value is None:
+        return
+    # Not above, as in `Terms.record_of`.
+    from redis_locks.run_once.job_rows import RunOnceRecord
+
+    if not (
+        isinstance(value, type) and issubclass(value, RunOnceRecord) and not value._meta.abstract
+    ):
+        msg = (
+            f"{argument} must be a model of yours that is a subclass of RunOnceRecord and not abstract, such as "
+            f"`class JobRecord(RunOnceRecord): pass`, or None, not {value!r}"
+        )
+        raise TypeError(msg)
+
+
 _CHECKS = {
     "max_attempts": whole_number(1, MOST_ATTEMPTS),
     "done_ttl": _ttl,
@@ -139,5 +169,6 @@ _CHECKS = {
     "on_conflict": _on_conflict,
     "encoder": _subclass_of(json.JSONEncoder),
     "decoder": _subclass_of(json.JSONDecoder),
+    "record": _record,
     "template": optional_text,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
+from redis_locks import RunOnceRecord
 from redis_locks.fencing import FencedModel
 from redis_locks.rows import RedisLockManager
 
@@ -62,3 +63,7 @@ class Entry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.book} {self.number}"
+
+
+class DoneJob(RunOnceRecord):
+    """A job that is done."""

@@ -62,6 +62,7 @@ REFUSED: dict[str, list[Any]] = {
     "pipe": [None, "GET", object()],
     "read": [5, ["GET"], [("SET", "a", 1)]],
     "reentrant": FLAG,
+    "record": [5, "x", Counter],
     "remember": SECONDS,
     "renew": FLAG,
     "replicas": ["1", 1.5, True, -1],
@@ -89,7 +90,15 @@ REFUSED: dict[str, list[Any]] = {
 SPELLED = {"more": "name", "keys": "key"}
 """Arguments without a name that a caller sees."""
 
-NO_CALLS = {"Attempt", "Hold", "LockEvent", "RedisLockMixin", "RunEvent", "RunStatus"}
+NO_CALLS = {
+    "Attempt",
+    "Hold",
+    "LockEvent",
+    "RedisLockMixin",
+    "RunEvent",
+    "RunOnceRecord",
+    "RunStatus",
+}
 """What users are given; and a mixin, whose attributes are checked as those of `redis_lock`."""
 
 
