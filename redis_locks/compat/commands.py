@@ -12,13 +12,16 @@ from redis_locks.scripts import Script
 from redis_locks.values.keys import CompatKeys
 
 GRANTED: Final = 0
+EXTENDED: Final = 1
+NOT_OWNED: Final = 0
 NOBODY: Final = b"-"
 """The channel of a waiter that cannot listen."""
 
 ACQUIRE = Script("acquire", "redis_locks.compat")
+EXTEND = Script("extend", "redis_locks.compat")
 RELEASE = Script("release", "redis_locks.compat")
 
-ALL = (ACQUIRE, RELEASE)
+ALL = (ACQUIRE, EXTEND, RELEASE)
 
 
 class CompatRequest(NamedTuple):
@@ -36,6 +39,14 @@ async def acquire(request: CompatRequest, channel: bytes, *, stay: bool) -> int:
     _, _, token, waiter, timeout_ms = request
     argv = (token, waiter, timeout_ms, channel, b"1" if stay else b"0")
     return await _run(request.client, ACQUIRE, request.keys, argv)
+
+
+async def extend(
+    client: Any, keys: CompatKeys, token: bytes, milliseconds: int, *, replace: bool
+) -> int:
+    """Return EXTENDED, or NOT_OWNED; another number if nothing would be left, and nothing was changed."""
+    argv = (token, b"%d" % milliseconds, b"1" if replace else b"0")
+    return await _run(client, EXTEND, keys, argv)
 
 
 async def release(client: Any, keys: CompatKeys, token: bytes) -> bool:

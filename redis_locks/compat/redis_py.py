@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import redis
 import redis.asyncio as aioredis
@@ -102,6 +102,29 @@ class _Queueing:
             raise
         return acquired
 
+    async def _extend(self, seconds: float, *, replace: bool) -> Literal[True]:
+        milliseconds, token = int(seconds * 1000), self._encode(self.local.token)
+        extended = await commands.extend(
+            self.redis, self._keys(), token, milliseconds, replace=replace
+        )
+        if extended == commands.NOT_OWNED:
+            raise LockNotOwnedError(
+                "Cannot extend a lock that's no longer owned", lock_name=self.name
+            )
+        if extended != commands.EXTENDED:
+            given = f"{seconds!r}, replace_ttl=True" if replace else repr(seconds)
+            msg = f"extend({given}) would end lock {self.name!r}, and let others in: leave time, or call release()"
+            raise LockError(msg, lock_name=self.name)
+        return True
+
+    def _require_timeout(self) -> None:
+        if int((self.timeout or 0) * 1000) <= 0:
+            msg = (
+                f"Lock {self.name!r} has timeout={self.timeout!r}: to set its end anew would end it now, and let others "
+                "in. Give it a timeout above 0"
+            )
+            raise LockError(msg, lock_name=self.name)
+
     async def _release(self, expected_token: Any) -> None:
         token = self._encode(expected_token)
         if not await commands.release(self.redis, self._keys(), token):
@@ -126,6 +149,8 @@ class Lock(_Queueing, RedisLock):
       server did not answer, can be called again.
     - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
       `blocking_timeout` does.
+    - No call but `release` ends a lock. `extend` and `reacquire` with a time of 0 or less raise LockError; redis-py
+      deletes the key, and returns True.
     - A thread that did not acquire a `thread_local` lock does not own it; redis-py raises
       AttributeError.
     """
@@ -181,6 +206,15 @@ class Lock(_Queueing, RedisLock):
         """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""
         run_blocking(self._release(expected_token))
 
+    def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:  # noqa: FBT001 - redis-py's
+        """Change when the lock ends; raises LockError if it would end now, and then changes nothing."""
+        return run_blocking(self._extend(additional_time, replace=replace_ttl))
+
+    def do_reacquire(self) -> Literal[True]:
+        """Let the lock end after its `timeout` from now; raises LockError if it has none."""
+        self._require_timeout()
+        return super().do_reacquire()
+
 
 class AsyncLock(_Queueing, AsyncRedisLock):
     """redis-py's `redis.asyncio.lock.Lock`, with a queue; it differs as `Lock` does.
@@ -204,3 +238,12 @@ class AsyncLock(_Queueing, AsyncRedisLock):
         """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""
         driver = await wakeups.loop_driver_of(self.redis)
         await driver.finish(self._release(expected_token))
+
+    async def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:  # noqa: FBT001 - redis-py's
+        """Change when the lock ends; see `Lock.do_extend`."""
+        return await self._extend(additional_time, replace=replace_ttl)
+
+    async def do_reacquire(self) -> Literal[True]:
+        """Let the lock end after its `timeout` from now; see `Lock.do_reacquire`."""
+        self._require_timeout()
+        return await super().do_reacquire()
