@@ -52,6 +52,8 @@ class Backend:
 
     driver: Driver
     renewer: Renewer
+    has_server = True
+    """Whether there is a server that can say how it is."""
     in_cluster = False
     """Whether a step reaches only the keys of one slot."""
 

@@ -7,6 +7,7 @@ from redis_locks.testing.assertions import (
     assert_not_held_across_commit,
     assert_released,
 )
+from redis_locks.testing.holders import held
 from redis_locks.testing.losses import lose_lock
 from redis_locks.testing.overrides import override_locks
 
@@ -14,6 +15,7 @@ __all__ = [
     "assert_locked",
     "assert_not_held_across_commit",
     "assert_released",
+    "held",
     "lose_lock",
     "override_locks",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from time import monotonic
 from typing import Any, Literal, TypeVar
 
@@ -27,6 +28,7 @@ from redis_locks.protocol.renewal import Registry
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.run_once import scripts as jobs
 from redis_locks.scripts import Script
+from redis_locks.statistics import scripts as statistics
 from redis_locks.values import modes
 from redis_locks.values.identity import new_token, whoami
 from redis_locks.values.keys import Group, Keys
@@ -49,6 +51,8 @@ class _Held:
     lease_ms: int
     mode: str
     who: str
+    is_elsewhere: bool = False
+    """Whether `testing.held` holds it, which excludes the code under test."""
 
     @property
     def claim(self) -> str:
@@ -69,6 +73,8 @@ class _Job:
 class MemoryBackend(Backend):
     """A backend without a server, on which each acquire has the same `outcome`."""
 
+    has_server = False
+
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(Endpoint.from_url("unix:///no-server"), get_settings().prefix, 1)
         self.description = f"override_locks({outcome!r})"
@@ -77,8 +83,8 @@ class MemoryBackend(Backend):
         self.renewer = _Renewed(self.driver)
 
     def keys(self, *names: str) -> Keys:
-        """Return the names themselves: nothing here has keys in Redis."""
-        return tuple(name.encode() for name in names)
+        """Return the names themselves, behind an index that nothing here has: there are no keys."""
+        return b"index", *(name.encode() for name in names)
 
     def groups(self, names: tuple[str, ...]) -> list[Group]:
         """Return all names as one group."""
@@ -87,6 +93,10 @@ class MemoryBackend(Backend):
     def replicas(self, wanted: int | Unset) -> int:  # noqa: ARG002 - as a backend's
         """Return 0: there are none here."""
         return 0
+
+    def hold_elsewhere(self, name: str, mode: str, who: str) -> Callable[[], None] | None:
+        """Hold a lock as somebody else, and return what ends that; None if somebody holds it in a way that excludes it."""
+        return self._memory.hold_elsewhere(name.encode(), mode, who)
 
     async def of_loop(self) -> Any:
         """Return the same driver and renewer for every event loop: they never suspend."""
@@ -110,6 +120,18 @@ class _Memory:
         self._other = _Held((), 0.0, 0, _server_ms(), 0, "exclusive", who)
         self._others_token = new_token()
         self._scripts: Mapping[Script, Callable[..., Any]] = {
+            scripts.ADOPT: self._adopt,
+            scripts.ALERTS: self._alert,
+            scripts.CANCEL: self._cancel,
+            scripts.COMMIT: self._commit,
+            scripts.CONFIRM: self._extend,
+            scripts.FENCE: self._fence,
+            scripts.LONG_WAITS: lambda *_: [len(self._living())],
+            scripts.SURVEY: self._survey,
+            statistics.ADD: lambda *_: b"",
+            statistics.NOTE: lambda *_: b"",
+            statistics.NOTES: lambda *_: [],
+            statistics.READ: self._read_figures,
             scripts.RELEASE: self._release,
             scripts.FORCE_RELEASE: self._force_release,
             scripts.ABANDON: self._abandon,
@@ -125,14 +147,45 @@ class _Memory:
             jobs.STATUS: self._status_of_job,
         }
         self._jobs: dict[bytes, _Job] = defaultdict(_Job)
+        self._alerts: dict[str, int] = {}
+
+    def hold_elsewhere(self, name: bytes, mode: str, who: str) -> Callable[[], None] | None:
+        """See `MemoryBackend.hold_elsewhere`."""
+        self._require_server()
+        if self._outcome == "busy" or any(
+            name in held.names and {held.mode, mode} != {"shared"} for held in self._living()
+        ):
+            return None
+        token, lease_ms = new_token(), get_settings().lease_ms
+        times = monotonic() + _RENEWED_FOR, next(self._fencing_tokens), _server_ms()
+        self._held[token] = _Held((name,), *times, lease_ms, mode, who, is_elsewhere=True)
+        return partial(self._end_elsewhere, token)
+
+    def _end_elsewhere(self, token: str) -> None:
+        self._held.pop(token, None)
+
+    def _living(self) -> list[_Held]:
+        now = monotonic()
+        return [held for held in list(self._held.values()) if held.ends > now]
+
+    def _in_the_way(self, keys: Sequence[bytes], mode: str) -> _Held | None:
+        """Return what excludes an acquire: what is held elsewhere, and everything if all is busy."""
+        if self._outcome == "busy":
+            return self._other
+        for held in self._living():
+            if held.is_elsewhere and {held.mode, mode} != {"shared"} and held.names[0] in keys:
+                return held
+        return None
 
     async def acquire(self, request: Request, wait: float | None) -> Won | Refused:
         """What `acquire.acquire` returns, at once."""
         self._require_server()
-        if self._outcome == "busy":
-            return self._refuse(request, wait)
+        _, *names = request.keys
+        other = self._in_the_way(names, request.mode)
+        if other is not None:
+            return self._refuse(request, wait, other)
         if request.reads:
-            raise self._impossible(request, "reads from Redis; test it on a real server")
+            raise self._no_server(f"the lock {request.name!r} reads from Redis")
         if self._outcome == "lost":
             return Won(next(self._fencing_tokens), monotonic(), [])
         mode, shared = request.mode, request.mode.removeprefix("upgrade:")
@@ -143,7 +196,7 @@ class _Memory:
                 raise LockLost(msg)
         fencing_token, ends = next(self._fencing_tokens), monotonic() + request.lease_ms / 1000
         held = _Held(
-            request.keys, ends, fencing_token, _server_ms(), request.lease_ms, mode, request.who
+            tuple(names), ends, fencing_token, _server_ms(), request.lease_ms, mode, request.who
         )
         self._held[request.token] = held
         return Won(fencing_token, ends, [])
@@ -153,18 +206,23 @@ class _Memory:
             msg = f"{self.description}: nothing answers"
             raise LockBackendError(msg) from Unreachable(msg)
 
-    def _refuse(self, request: Request, wait: float | None) -> Refused:
+    def _refuse(self, request: Request, wait: float | None, other: _Held) -> Refused:
         if wait is None:
             problem = "has wait=None, so this would wait for ever; give it a wait in seconds"
             raise self._impossible(request, problem)
         now = _server_ms()
         # Of rows the first one is in the way, not the intent on its model.
         place = modes.intents_in(request.mode)
-        return Refused(now, now + request.lease_ms, self._other.claim, place)
+        if other.is_elsewhere:
+            place = request.keys.index(other.names[0]) - 1
+        return Refused(now, now + request.lease_ms, other.claim, place)
+
+    def _no_server(self, problem: str) -> RuntimeError:
+        fix = "test it on a real server, by the pytest fixture redis_locks or by override_locks('server')"
+        return RuntimeError(f"{self.description}: {problem}; {fix}")
 
     def _impossible(self, request: Request, problem: str) -> RuntimeError:
-        name = b", ".join(request.keys).decode()
-        return RuntimeError(f"{self.description}: the lock {name!r} {problem}")
+        return RuntimeError(f"{self.description}: the lock {request.name!r} {problem}")
 
     def keep(self, lease: Lease) -> None:
         """Renew a hold once and for all."""
@@ -200,18 +258,46 @@ class _Memory:
         held.ends = max(held.ends, now + int(lease_ms) / 1000)
         return f"{token} 1 {round(now * 1000)} {round(held.ends * 1000)}".encode()
 
+    def _adopt(
+        self, keys: Keys, token: str, heir: str, lease_ms: str, who: str, *_: object
+    ) -> bytes:
+        held = self._held.pop(token, None) or self._held.get(heir)
+        if held is None or held.ends <= monotonic():
+            return f"{token} 0".encode()
+        held.who = who
+        self._held[heir] = held
+        return f"{token}{self._extend(keys, heir, lease_ms).decode()[len(heir) :]} {held.fencing_token}".encode()
+
+    def _fence(self, keys: Keys, token: str, lease_ms: str, fence: str) -> bytes:
+        held = self._held.get(token)
+        if held is not None:
+            held.fencing_token = max(held.fencing_token, int(fence))
+        return self._extend(keys, token, lease_ms)
+
+    def _commit(self, keys: Keys, *_: object) -> bytes:
+        name = b", ".join(keys).decode()
+        raise self._no_server(f"the lock {name!r} commits to Redis")
+
     def _take(self, keys: Keys, token: str, *arguments: Any) -> bytes:
         lease, mode, who, _listener, most, groups, _first, _read_ago = arguments
         lease_ms = int(lease)
-        if self._outcome == "busy":
+        wanted = [
+            [keys[int(place) - 1] for place in re.findall(r"\d+", group)]
+            for group in groups.split()
+        ]
+        free = {
+            number: names
+            for number, names in enumerate(wanted, 1)
+            if not self._in_the_way(names, mode)
+        }
+        taken = dict(list(free.items())[: int(most)])
+        if not taken:
             return f"{token} 0 {_server_ms()}".encode()
-        taken = groups.split()[: int(most)]
         fencing_token, ends = next(self._fencing_tokens), monotonic() + lease_ms / 1000
         if self._outcome == "granted":
-            places = sorted({int(place) for group in taken for place in re.findall(r"\d+", group)})
-            names = tuple(keys[place - 1] for place in places)
+            names = tuple(dict.fromkeys(chain(*taken.values())))
             self._held[token] = _Held(names, ends, fencing_token, _server_ms(), lease_ms, mode, who)
-        numbers = " ".join(str(number) for number, _ in enumerate(taken, 1))
+        numbers = " ".join(map(str, taken))
         return f"{token} {fencing_token} {_server_ms()} {numbers}".encode()
 
     def _inspect(
@@ -234,11 +320,43 @@ class _Memory:
     def _names(
         self, _keys: Keys, _token: str, _ends_ms: str, skip: str, most: str, _lengths: str
     ) -> list[bytes]:
-        living = (held for held in self._held.values() if held.ends > monotonic())
-        found = sorted({name for held in living for name in held.names})
+        found = sorted({name for held in self._living() for name in held.names})
         found = found[int(skip) :][: int(most)]
         # Nobody ever waits here.
         return [b"\0".join(found), b"0", b" ".join(b"0" for _ in found)]
+
+    def _cancel(self, _keys: Keys, token: str, _waiter: str) -> bytes:
+        return f"{token} 0".encode()  # nobody ever waits here
+
+    def _survey(self, names: Keys, _token: str) -> list[Any]:
+        now, at_ms, fields = monotonic(), _server_ms(), list[str]()
+        for name in names:
+            held = [each for each in self._living() if name in each.names]
+            if held:
+                since = min(each.since_ms for each in held)
+                first = min(held, key=lambda each: each.ends)
+                ends = at_ms + round((first.ends - now) * 1000)
+                numbers = (0, 0, len(held), since, ends, first.lease_ms)
+                who = "\n".join(each.who for each in held[:10])
+                fields += [name.decode(), *map(str, numbers), who, ""]
+        return [at_ms, "\0".join(fields).encode()]
+
+    def _alert(self, _keys: Keys, _token: str, _again_ms: str, *firing: str) -> list[bytes]:
+        known, now = self._alerts, _server_ms()
+        self._alerts = {name: known.get(name, now) for name in firing}
+        said = [
+            (name, since, "known" if name in known else "firing")
+            for name, since in self._alerts.items()
+        ]
+        said += [(name, since, "resolved") for name, since in known.items() if name not in firing]
+        return [str(word).encode() for words in said for word in words]
+
+    def _read_figures(
+        self, _keys: Keys, _token: str, seconds: str, number: str, _place: str
+    ) -> list[Any]:
+        now = _server_ms()
+        latest = now // 1000 // int(seconds)
+        return [now, latest if number == "-1" else int(number), 0, b""]
 
     # The scripts of `run_once`
 
@@ -248,9 +366,9 @@ class _Memory:
         job, now = self._jobs[keys[0]], _server_ms()
         if job.state == "done":
             return f"{token} done {job.attempt} {job.outcome}".encode()
-        if self._outcome == "busy":
-            ends = now + lease_ms
-            return f"{token} locked {job.attempt} {now} {ends} {self._other.claim}".encode()
+        other = self._in_the_way(keys, "exclusive")
+        if other is not None:
+            return f"{token} locked {job.attempt} {now} {now + lease_ms} {other.claim}".encode()
         again = job.state == "running" and job.token == token
         before = "" if job.state == "running" else job.outcome
         if job.attempt >= int(most) and not again:
@@ -287,10 +405,10 @@ class _Memory:
     async def call(self, script: Script, call: Call, reads: Sequence[bytes] = ()) -> list[Any]:
         self._require_server()
         if script not in self._scripts:
-            msg = f"{self.description} has no answer to the script {script.name}; use a real server"
-            raise NotImplementedError(msg)
-        keys, arguments = call
-        return [self._scripts[script](keys, *arguments), *(None for _ in reads)]
+            problem = self._no_server(f"the script {script.name} has no answer")
+            raise NotImplementedError(str(problem))
+        (_, *names), arguments = call
+        return [self._scripts[script](tuple(names), *arguments), *(None for _ in reads)]
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         return [reply for call in calls for reply in await self.call(script, call)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import NoReturn, get_args
+from typing import Any, Final, Literal, NoReturn, get_args
 from unittest.mock import patch
 
 from django.test.utils import TestContextDecorator
@@ -19,6 +20,24 @@ from redis_locks.optimistic.transaction import Transaction
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.store import Refused, Won
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
+
+Place = tuple[Any, str]
+"""An object, and the name of an attribute of it."""
+
+_SERVERS: Final[Mapping[Place, Any]] = {
+    (owner, name): getattr(owner, name)
+    for owner, name in (
+        (backends, "known"),
+        (acquire.Waiter, "run"),
+        (waiters, "acquire"),
+        (commands, "extend"),
+        (commands, "release"),
+        (retries, "transact"),
+    )
+}
+"""What is replaced, as it is when nothing is overridden."""
+
+_OUTCOMES: Final = (*get_args(Outcome), "server")
 
 
 class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
@@ -43,14 +62,18 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             with LockLost.
             "unavailable": the server is down. Each acquire, and an `optimistic` transaction, raises
             LockBackendError; a lock of `redis_locks.compat` raises redis-py's ConnectionError.
+            "server": the locks are on the servers that the settings name, as if nothing were overridden. For a test
+            whose suite has another outcome.
+
+    `Hold.commit`, and locks with `read`, work on data in Redis. Without a server they raise RuntimeError.
 
     Raises:
         ValueError: `outcome` is none of these.
     """
 
-    def __init__(self, outcome: Outcome) -> None:
-        if outcome not in get_args(Outcome):
-            choices = ", ".join(repr(choice) for choice in get_args(Outcome))
+    def __init__(self, outcome: Outcome | Literal["server"]) -> None:
+        if outcome not in _OUTCOMES:
+            choices = ", ".join(map(repr, _OUTCOMES))
             msg = f"outcome must be one of {choices}, not {outcome!r}"
             raise ValueError(msg)
         super().__init__()
@@ -58,18 +81,27 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         self._enabled: list[ExitStack] = []
 
     def enable(self) -> None:
-        """Replace the servers."""
-        backend = MemoryBackend(self._outcome)
-        everywhere: dict[str | None, MemoryBackend] = defaultdict(lambda: backend)
+        """Replace the servers; or put them back, in the place of an outer replacement."""
+        replacements = _SERVERS if self._outcome == "server" else self._memory(self._outcome)
         with ExitStack() as patches:
-            patches.enter_context(patch.object(backends, "known", everywhere))
-            # Higher than the driver, because a wait must not take its time here.
-            patches.enter_context(patch.object(acquire.Waiter, "run", _run))
-            patches.enter_context(patch.object(waiters, "acquire", self._acquire_compat))
-            patches.enter_context(patch.object(commands, "release", self._release_compat))
-            if self._outcome in ("busy", "unavailable"):
-                patches.enter_context(patch.object(retries, "transact", self._transact))
+            for place, replacement in replacements.items():
+                patches.enter_context(patch.object(*place, replacement))
             self._enabled.append(patches.pop_all())
+
+    def _memory(self, outcome: Outcome) -> dict[Place, Any]:
+        backend = MemoryBackend(outcome)
+        replacements: dict[Place, Any] = {
+            **_SERVERS,
+            (backends, "known"): defaultdict(lambda: backend),
+            # Higher than the driver, because a wait must not take its time here.
+            (acquire.Waiter, "run"): _run,
+            (waiters, "acquire"): self._acquire_compat,
+            (commands, "extend"): self._extend_compat,
+            (commands, "release"): self._release_compat,
+        }
+        if outcome in ("busy", "unavailable"):
+            replacements[retries, "transact"] = self._transact
+        return replacements
 
     def disable(self) -> None:
         """Put the servers back."""
@@ -91,6 +123,10 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
     async def _release_compat(self, *_: object) -> bool:
         self._require_server()
         return self._outcome == "granted"
+
+    async def _extend_compat(self, *_: object, replace: bool) -> int:  # noqa: ARG002 - as `extend`
+        self._require_server()
+        return commands.EXTENDED if self._outcome == "granted" else commands.NOT_OWNED
 
     def _require_server(self) -> None:
         if self._outcome == "unavailable":

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
+from _pytest.unittest import TestCaseFunction
 from django.conf import settings
 from django.test.utils import override_settings
 
 from redis_locks.conf.settings import DEFAULT_SERVER
 from redis_locks.testing.overrides import override_locks
 from redis_locks.testing.server import EmbeddedServer
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Make the setting for a whole suite known."""
+    parser.addini(
+        "override_locks",
+        "what becomes of every lock where no fixture, marker or decorator says otherwise; see redis_locks.testing",
+        default=None,
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,15 +34,36 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _override_locks_of_suite(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Do as the setting ``override_locks`` says, for all tests that say nothing else."""
+    outcome: Any = request.config.getini("override_locks")
+    with override_locks(outcome) if outcome else nullcontext():
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _override_locks(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Do as the marker says: ``@pytest.mark.override_locks("busy")``. The one nearest to the test counts."""
-    marker = request.node.get_closest_marker("override_locks")
-    if marker is None:
+    """Do as the marker says, for the test's fixtures: ``@pytest.mark.override_locks("busy")``."""
+    with _marked(request.node) or nullcontext():
         yield
-        return
-    with override_locks(*marker.args, **marker.kwargs):
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Do as the marker says, once more: it is nearer to the test than any fixture."""
+    marked = _marked(item)
+    if marked is not None and isinstance(item, TestCaseFunction):
+        item.obj = marked(item.obj)  # nearer than a decorator of its class
+        marked = None
+    with marked or nullcontext():
         yield
+
+
+def _marked(item: pytest.Item) -> override_locks | None:
+    """Return what the marker nearest to a test says."""
+    marker = item.get_closest_marker("override_locks")
+    return None if marker is None else override_locks(*marker.args, **marker.kwargs)
 
 
 @pytest.fixture(scope="session")
@@ -61,5 +94,5 @@ def redis_locks(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
         of_this_test["SERVERS"] = {n: f"{url}?db={db}" if is_ours else url for db, n in numbered}
     if DEFAULT_SERVER not in names:
         of_this_test["CONNECTION"] = url
-    with override_settings(REDIS_LOCKS={**configured, **of_this_test}):
+    with override_settings(REDIS_LOCKS={**configured, **of_this_test}), override_locks("server"):
         yield redis_locks_server

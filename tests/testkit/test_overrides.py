@@ -27,6 +27,7 @@ from redis_locks import (
     redis_lock,
 )
 from redis_locks.testing import assert_locked, assert_released, override_locks
+from redis_locks.testing.server import EmbeddedServer
 from tests.support import leases
 from tests.support.connections import MemoryBackend, Outcome, run_blocking
 from tests.support.scripts import Script
@@ -313,6 +314,14 @@ def test_the_innermost_outcome_counts_and_the_outer_one_comes_back() -> None:
         Lock("a", wait=0).acquire()
 
 
+def test_the_servers_can_be_had_back_in_the_middle(redis_server: EmbeddedServer, name: str) -> None:
+    with override_locks("busy"), override_settings(REDIS_LOCKS={"CONNECTION": redis_server.url}):
+        with override_locks("server"), Lock(name, wait=0), redis_server.client() as client:
+            assert [*client.scan_iter(match=f"*{name}*")]
+        with pytest.raises(LockNotAvailable):
+            Lock(name, wait=0).__enter__()
+
+
 def test_an_error_in_the_block_puts_the_servers_back() -> None:
     with pytest.raises(KeyError), override_locks("granted"):
         raise KeyError("x")
@@ -356,13 +365,17 @@ def test_a_test_case_class_can_be_decorated() -> None:
 
 @pytest.mark.parametrize("outcome", ["free", "", None, 1])
 def test_another_outcome_is_refused(outcome: object) -> None:
-    with pytest.raises(ValueError, match="one of 'granted', 'busy', 'lost', 'unavailable', not"):
+    with pytest.raises(
+        ValueError, match="one of 'granted', 'busy', 'lost', 'unavailable', 'server', not"
+    ):
         override_locks(outcome)  # type: ignore[arg-type]
 
 
 def test_a_script_without_an_answer_says_so() -> None:
     link = run_blocking(MemoryBackend("granted").driver.checkout())
-    with pytest.raises(NotImplementedError, match="to the script dance; use a real server"):
+    with pytest.raises(
+        NotImplementedError, match="the script dance has no answer; test it on a real"
+    ):
         run_blocking(link.call(Script("dance", ()), ((), ())))
 
 

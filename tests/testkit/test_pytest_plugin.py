@@ -74,6 +74,107 @@ def test_named_servers(redis_locks):
     assert_released("report")
 """
 
+NEAREST_CONFTEST = """
+import pytest
+from django.conf import settings
+from redis_locks.testing import override_locks
+
+pytest_plugins = ["redis_locks.testing.pytest_plugin"]
+
+settings.configure(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/production.sock", "WAIT": 0})
+
+@pytest.fixture(scope="session", autouse=True)
+def early():
+    from redis_locks import redis_lock
+    with redis_lock("early"):  # the suite's setting is there already
+        yield
+"""
+
+NEAREST_SUITE = """
+import unittest
+import pytest
+from redis_locks import LockLost, LockNotAvailable, redis_lock
+from redis_locks.testing import assert_released, held, override_locks
+
+def outcome():
+    try:
+        with redis_lock("a", wait=0):
+            pass
+    except LockNotAvailable:
+        return "busy"
+    except LockLost:
+        return "lost"
+    return "granted"
+
+@pytest.fixture
+def a_fixture():
+    with override_locks("lost"):
+        yield
+
+def test_the_setting():
+    assert outcome() == "granted"
+
+def test_a_fixture_is_nearer(a_fixture):
+    assert outcome() == "lost"
+
+@pytest.mark.override_locks("busy")
+def test_a_marker_is_nearer_than_a_fixture(a_fixture):
+    assert outcome() == "busy"
+
+@override_locks("busy")
+def test_a_decorator_is_nearer_than_a_fixture(a_fixture):
+    assert outcome() == "busy"
+
+@pytest.mark.override_locks("lost")
+@override_locks("busy")
+def test_a_decorator_is_nearer_than_a_marker():
+    assert outcome() == "busy"
+
+@pytest.mark.override_locks("busy")
+def test_a_block_is_nearest():
+    with override_locks("lost"):
+        assert outcome() == "lost"
+
+def test_the_fixtures_server_is_nearer_than_the_setting(redis_locks):
+    with redis_lock("real"), redis_locks.client() as client:
+        assert [*client.scan_iter(match="*real*")]
+    assert_released("real")
+
+@pytest.fixture
+def what_a_fixture_meets():
+    return outcome()
+
+@pytest.mark.override_locks("busy")
+def test_fixtures_meet_what_the_marker_says(what_a_fixture_meets):
+    assert what_a_fixture_meets == "busy"
+
+@override_locks("lost")
+class Tests(unittest.TestCase):
+    def test_its_class(self):
+        assert outcome() == "lost"
+
+    @pytest.mark.override_locks("busy")
+    def test_a_marker(self):
+        assert outcome() == "busy"
+
+    @override_locks("granted")
+    def test_a_decorator(self):
+        assert outcome() == "granted"
+
+class AsyncTests(unittest.IsolatedAsyncioTestCase):
+    @pytest.mark.override_locks("busy")
+    async def test_a_marker(self):
+        with pytest.raises(LockNotAvailable):
+            async with redis_lock("a", wait=0):
+                pass
+
+@held("a")
+def test_one_lock_is_busy():
+    assert outcome() == "busy"
+    with redis_lock("b", wait=0):
+        pass
+"""
+
 ASYNC_CONFTEST = """
 from django.conf import settings
 
@@ -195,3 +296,20 @@ def test_the_fixtures_server_is_the_test_processs(
 ) -> None:
     assert client.ping()
     assert redis_locks.url == os.environ["REDIS_LOCKS_TEST_URL"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_override_that_is_nearest_to_a_test_counts(tmp_path: Path, workers: int) -> None:
+    setting = "-o=override_locks=granted"
+    parallel = ["-pxdist", f"-n{workers}"] if workers else []
+    printed = run_suite(
+        tmp_path, NEAREST_CONFTEST, NEAREST_SUITE, "-pno:django", setting, *parallel
+    )
+    assert "13 passed" in printed, printed
+
+
+def test_a_setting_that_is_no_outcome_is_refused(tmp_path: Path) -> None:
+    printed = run_suite(
+        tmp_path, NEAREST_CONFTEST, NEAREST_SUITE, "-pno:django", "-o=override_locks=free"
+    )
+    assert "outcome must be one of 'granted'" in printed, printed
