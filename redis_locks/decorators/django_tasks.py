@@ -20,7 +20,15 @@ from django.utils.json import normalize_json
 from django.utils.module_loading import import_string
 
 from redis_locks.connections.backends import Backend
-from redis_locks.decorators.queued_messages import Message, Naming, Rule, Run, withdraw_all
+from redis_locks.decorators.queued_messages import (
+    COOLDOWN,
+    RUN,
+    Message,
+    Naming,
+    Rule,
+    Run,
+    withdraw_all,
+)
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
@@ -142,10 +150,13 @@ class Delivery:
         # A hold that began later is the next message's: ours has ended meanwhile. Two clocks measure this, the
         # server's in milliseconds, and they may run at rates that differ a little.
         ours = [
-            each for each in (info.holders if info else ()) if each.held_for > ran * 1.001 + 0.001
+            each
+            for each in (info.holders if info else ())
+            if each.held_for > ran * 1.001 + 0.001 and not each.label.startswith((RUN, COOLDOWN))
         ]
-        token = ours[0].token if ours else new_token(side.session)
-        return Run(queue.rule.message(name, token))
+        if not ours:
+            return Run(queue.rule.message(name, new_token(side.session)))
+        return Run(queue.rule.message(name, ours[0].token, ours[0].label))
 
 
 def _open_transactions(queue_scope: Scope | None) -> Keepers | None:

@@ -2,6 +2,9 @@
 
 So a second message is refused. An operator sees the first one and can release it. A lost message holds no
 longer than its lease.
+
+A message may be delivered twice. With ``until="end"``, each of its runs shares the lock by a hold of its own. So the last run to end frees
+the name. A cooldown is a shared hold, too, which nobody renews.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from redis_locks import scripts
+from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend
 from redis_locks.decorators.calls import for_calls_of
 from redis_locks.drivers.base import Call, Link
@@ -26,7 +30,7 @@ from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.store import Request, Won
 from redis_locks.values.claims import Claim
 from redis_locks.values.durations import MAX_SECONDS
-from redis_locks.values.identity import process_name
+from redis_locks.values.identity import note_unconfirmed, process_name
 from redis_locks.values.keys import QUEUED
 
 logger = logging.getLogger("redis_locks")
@@ -39,6 +43,9 @@ _SENDING_MS = 60_000
 
 _NOBODY = "queuedTask"
 """In the place of a process's name in the tokens of messages, which are no process's."""
+
+RUN, COOLDOWN = "run of ", "cooldown of "
+"""What the labels of holds begin with that are no message's."""
 
 Args = tuple[Any, ...]
 Naming = Callable[[Args, Mapping[str, Any]], str]
@@ -55,6 +62,8 @@ class Rule(NamedTuple):
     using: str | None
     queue_scope: Scope | None
     """Of the transactions in whose database the queue is; None: it is in none."""
+    cooldown_ms: int
+    """How long the name stays closed after the task has begun, or ended; 0: not at all."""
 
     def naming(self, function: Callable[..., Any]) -> Naming:
         """Return what names the lock that a message with a call's arguments holds.
@@ -76,7 +85,7 @@ class Rule(NamedTuple):
 
     def message(self, name: str, token: str, label: str | None = None) -> Message:
         """Return the message whose token holds, or is to hold, the lock `name`."""
-        return Message(name, token, label, self.lease_ms, self.until)
+        return Message(name, token, label, self.lease_ms, self.until, self.cooldown_ms)
 
 
 def token_of(task_id: str) -> str:
@@ -99,6 +108,7 @@ class Message(NamedTuple):
     label: str | None
     lease_ms: int
     until: Until
+    cooldown_ms: int = 0
 
     async def queue(self, side: Side, *, again: bool = False) -> AlreadyQueued | None:
         """Take the lock for a message; `AlreadyQueued` if another message has it.
@@ -131,14 +141,23 @@ class Message(NamedTuple):
                 "The unique task %r may be queued again before it begins: %s", self.name, error
             )
 
-    async def withdraw(self, side: Side) -> bool:
-        """Give the lock up, for a message that is not in the queue any more.
+    async def share(self, side: Side) -> bool:
+        """Let holds that are not of messages share the lock; False if the message does not have it."""
+        keys = side.backend.keys(self.name)
+        return await side.backend.ask(
+            side.driver, lambda link: store.downgrade(link, keys, self.token)
+        )
+
+    async def withdraw(self, side: Side, *tokens: str) -> bool:
+        """Give the lock up, for a message that is not in the queue any more; or end other holds, by their tokens.
 
         Returns False, and logs the error, if Redis could not be asked: the lease ends it.
         """
         try:
             keys = side.backend.keys(self.name)
-            await side.backend.ask(side.driver, lambda link: store.release(link, keys, self.token))
+            for token in tokens or (self.token,):
+                release = partial(store.release, keys=keys, token=token)
+                await side.backend.ask(side.driver, release)
         except LockError as error:
             _log_blocked(self, error)
             return False
@@ -150,6 +169,13 @@ class Message(NamedTuple):
         terms = Terms("exclusive", milliseconds, backend=side.backend, label=self.label)
         plan = Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
         return Lease(plan, side.session, side.renewer, self.token)
+
+    def beside(self, side: Side, what: str, milliseconds: int) -> Lease:
+        """Return what shares the lock with the message: a run of it, or its cooldown."""
+        label = what if self.label is None else f"{what}{self.label}"
+        terms = Terms("shared", milliseconds, backend=side.backend, label=label)
+        plan = Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
+        return Lease(plan, side.session, side.renewer)
 
     def request(self, side: Side, delay: float = 0.0) -> Request:
         """Return what asks for the lock."""
@@ -199,33 +225,47 @@ class Run:
 
     def __init__(self, message: Message) -> None:
         self.message = message
-        self._lease: Lease | None = None
+        self._leases: list[Lease] = []
+        """What is renewed: the message's, and that of the run."""
+        self._tokens = [message.token]
+        """What is given up in the end."""
         self._is_over = False
         """Whether there is nothing to give up, or not by this run."""
 
     async def begin(self, side: Side) -> None:
-        """Give the lock up, or hold it until `end`."""
+        """Give the lock up, or share it until `end`."""
         message = self.message
         if message.until == "start":
+            await self._cool_down(side)
             self._is_over = await message.withdraw(side)
             return
         sent = monotonic()
         try:
-            # Taken: its lease ended in the queue, and another message came.
-            self._is_over = await message.queue(side, again=True) is not None
+            taken = await message.queue(side, again=True)
+            if taken is None:
+                await message.share(side)
+                self._renew(message.lease(side), sent + message.lease_ms / 1000)
+            elif taken.label == f"{RUN}{message.label}":
+                self._tokens.clear()  # another run of this message goes on, and the message has been done by a third
+            else:
+                # Its lease ended in the queue, and another message came.
+                self._is_over = True
+                return
+            lease_ms = min(message.lease_ms, get_settings().lease_ms)
+            own = message.beside(side, RUN, lease_ms)
+            self._tokens.append(own.token)
+            won = await acquire.acquire(side.driver, own.request, 0)
+            if isinstance(won, Won):
+                self._renew(own, won.deadline)
         except LockError as error:
             logger.warning(
                 "The unique task %r may be queued again while it runs: %s", message.name, error
             )
-            return
-        if not self._is_over:
-            self._lease = lease = message.lease(side)
-            lease.win(sent + lease.lease_ms / 1000, 0)
-            lease.begin_unfound(self)
 
     def leave(self) -> None:
-        """Stop to renew, and leave the lock to the message, which was queued again: a retry's."""
-        self._is_over = True
+        """Leave the lock to the message, which was queued again: a retry's."""
+        self._tokens = [token for token in self._tokens if token != self.message.token]
+        self._is_over = not self._tokens
         self._stop_renewing()
 
     async def end(self, side: Side) -> None:
@@ -234,12 +274,32 @@ class Run:
             return
         try:
             self._stop_renewing()
-            await self.message.withdraw(side)
+            if self.message.until == "end" and self.message.token in self._tokens:
+                await self._cool_down(side)
+            await self.message.withdraw(side, *self._tokens)
         except BaseException:
             self._stop_renewing()
-            await side.driver.finish(self.message.withdraw(side))
+            await side.driver.finish(self.message.withdraw(side, *self._tokens))
             raise
 
+    async def _cool_down(self, side: Side) -> None:
+        """Keep the name closed for a while, by a hold that nobody renews."""
+        message = self.message
+        if not message.cooldown_ms:
+            return
+        closed = message.beside(side, COOLDOWN, message.cooldown_ms)
+        try:
+            if await message.share(side):
+                note_unconfirmed(closed.token)  # it ends by itself
+                await acquire.acquire(side.driver, closed.request, 0)
+        except LockError as error:
+            logger.warning("The unique task %r has no cooldown: %s", message.name, error)
+
+    def _renew(self, lease: Lease, deadline: float) -> None:
+        lease.win(deadline, 0)
+        lease.begin_unfound(self)
+        self._leases.append(lease)
+
     def _stop_renewing(self) -> None:
-        if self._lease is not None:
-            self._lease.leave(self)
+        for lease in self._leases:
+            lease.leave(self)

@@ -29,9 +29,12 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         name: As for `redis_lock`: a template over the task's parameters, such as ``"invoice:{invoice_id}"``; a
             callable that gets the call's arguments; or None for the function's own name, whatever the arguments.
         until: "start": the next message may be queued as soon as the task begins, and so sees what changes
-            while it runs. "end": not before the task has ended, its retries included.
+            while it runs. "end": not before the task has ended, its retries included. If the message is delivered
+            twice, not before the last of its runs has ended.
         lease: Seconds after which a message counts as lost. They count from when the task is due, and anew from
             when it begins. While it runs they are renewed.
+        cooldown: Seconds for which no message is queued after the task has begun, or with until="end" has ended. 0:
+            none.
         on_duplicate: What `enqueue` and `delay` return instead of a second message. "skip": None. "first": the
             result of the first message; for Celery only.
         using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
@@ -50,6 +53,7 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         *,
         until: Until = "start",
         lease: float = 3600.0,
+        cooldown: float = 0.0,
         on_duplicate: OnDuplicate = "skip",
         using: str | None = None,
         database: str | None = None,
@@ -71,7 +75,8 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
             raise ValueError(msg)
         optional_text(using, "using")
         scope = None if database is None else Scope("auto", database, commit_guard=False)
-        self.rule = Rule(name, until, lease_ms(lease), using, scope)
+        cooldown_ms = lease_ms(cooldown, argument="cooldown") if cooldown != 0 else 0
+        self.rule = Rule(name, until, lease_ms(lease), using, scope, cooldown_ms)
         self.on_duplicate = on_duplicate
 
     def __call__(self, task: DjangoTaskT) -> DjangoTaskT:

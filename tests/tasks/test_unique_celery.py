@@ -6,15 +6,20 @@ import asyncio
 import base64
 import functools
 import json
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from queue import Queue
+from threading import Event
 from typing import Any
 
 import pytest
 import redis
 from celery import Task, chain, shared_task
 from celery.app.trace import build_tracer
+from django.conf import settings
 from django.db import transaction
+from django.test import override_settings
 from kombu.exceptions import EncodeError
 
 from redis_locks import LockBackendError, inspection, unique_task
@@ -22,7 +27,8 @@ from redis_locks.integrations.celery import UniqueTask
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
-from tests.support.world import until
+from tests.support.tasks import Run, Side, run_blocking
+from tests.support.world import PATIENCE, Threads, until
 from tests.tasks import celery_app
 from tests.tasks.celery_app import app
 
@@ -382,6 +388,155 @@ def test_a_task_that_replaces_itself_keeps_its_lock(
     keeps_its_lock_until_it_has_run_twice(work, name, queued, run_next)
 
 
+@pytest.fixture
+def deliver_twice(client: redis.Redis, name: str) -> Callable[[], None]:
+    """Puts a copy of the next message into the queue, as a broker does when its worker is silent."""
+
+    def copy() -> None:
+        (message,) = client.lrange(name, 0, 0)  # type: ignore[misc]
+        client.rpush(name, message)
+
+    return copy
+
+
+class Turns:
+    """The runs of a task, each of which goes on when it is told to."""
+
+    def __init__(self, run_next: Callable[..., None]) -> None:
+        self._run_next = run_next
+        self._began: Queue[Event] = Queue()
+        self.threads = Threads()
+
+    @property
+    def work(self) -> Callable[[], None]:
+        """What the task does."""
+
+        def work() -> None:
+            goes_on = Event()
+            self._began.put(goes_on)
+            assert goes_on.wait(PATIENCE)
+
+        return work
+
+    def begin(self) -> Callable[[], None]:
+        """Let a worker take the next message; return what lets its run end."""
+        done = self.threads.start(self._run_next)
+        goes_on = self._began.get(timeout=PATIENCE)
+
+        def end() -> None:
+            goes_on.set()
+            done.result(PATIENCE)
+
+        return end
+
+
+@pytest.fixture
+def turns(run_next: Callable[..., None]) -> Turns:
+    return Turns(run_next)
+
+
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_the_last_run_of_a_message_that_is_delivered_twice_frees_the_name(
+    name: str,
+    make: Make,
+    turns: Turns,
+    deliver_twice: Callable[[], None],
+    queued: Callable[[], int],
+    *,
+    first_ends_first: bool,
+) -> None:
+    work = make(unique_task(name, until="end"))(turns.work)
+    work.delay()
+    deliver_twice()
+    ends = [turns.begin(), turns.begin()]
+    if not first_ends_first:
+        ends.reverse()
+    ends[0]()
+    assert work.delay() is None
+    ends[1]()
+    assert_released(f"queued:{name}")
+    assert work.delay()
+
+
+def test_a_copy_that_comes_when_another_is_done_keeps_the_name_too(
+    name: str, make: Make, turns: Turns, deliver_twice: Callable[[], None]
+) -> None:
+    work = make(unique_task(name, until="end"))(turns.work)
+    work.delay()
+    deliver_twice()
+    deliver_twice()
+    first, second = turns.begin(), turns.begin()
+    second()
+    third = turns.begin()
+    first()
+    assert work.delay() is None
+    third()
+    assert_released(f"queued:{name}")
+
+
+def test_a_run_keeps_the_name_for_longer_than_a_lease(
+    name: str, make: Make, turns: Turns, deliver_twice: Callable[[], None]
+) -> None:
+    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LEASE": 0.5}):
+        work = make(unique_task(name, until="end", lease=0.5))(turns.work)
+        work.delay()
+        deliver_twice()
+        first, second = turns.begin(), turns.begin()
+        second()
+        since = time.monotonic()
+        until(lambda: time.monotonic() > since + 1.0)
+        assert work.delay() is None
+        first()
+        assert_released(f"queued:{name}")
+
+
+def test_after_a_worker_that_died_the_other_delivery_frees_the_name(
+    name: str, make: Make, turns: Turns, deliver_twice: Callable[[], None]
+) -> None:
+    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "LEASE": 0.5}):
+        work = make(unique_task(name, until="end"))(turns.work)
+        message = work.delay()
+        deliver_twice()
+        # What a run begins with, by a worker that is heard of no more.
+        dead = Run(work._message(work.unique, f"queued:{name}", message.id))
+        run_blocking(dead.begin(Side.blocking(None)))
+        dead._stop_renewing()
+        second = turns.begin()
+        assert work.delay() is None
+        second()
+        until(lambda: work.delay() is not None)
+
+
+@pytest.mark.parametrize("until_", ["start", "end"])
+def test_a_cooldown_keeps_the_name_closed_for_a_while(
+    name: str, make: Make, run_next: Callable[..., None], queued: Callable[[], int], until_: Any
+) -> None:
+    def work() -> None: ...
+
+    task = make(unique_task(name, until=until_, cooldown=1.0, on_duplicate="first"))(work)
+    first = task.delay()
+    run_next()
+    assert first.id == task.delay().id
+    assert 0 == queued()
+    until(lambda: task.delay().id != first.id)
+    assert 1 == queued()
+
+
+def test_a_retry_is_queued_in_its_own_cooldown(
+    name: str, make: Make, run_next: Callable[..., None], queued: Callable[[], int]
+) -> None:
+    @make(unique_task(name, cooldown=60), bind=True)
+    def work(self: Task) -> None:
+        if not self.request.retries:
+            self.retry(countdown=0, throw=False)
+
+    work.delay()
+    run_next()
+    assert 1 == queued()
+    run_next()
+    assert work.delay() is None
+
+
 def test_an_eager_retry_gives_up_its_lock(name: str, make: Make, eagerly: None) -> None:
     @make(unique_task(name, until="end"), bind=True)
     def work(self: Task) -> int:
@@ -483,6 +638,8 @@ def test_tests_can_say_that_it_is_queued_already(name: str, make: Make) -> None:
         ({"until": "begin"}, ValueError, "until must be 'start' or 'end', not 'begin'"),
         ({"on_duplicate": "raise"}, ValueError, "on_duplicate must be 'skip' or 'first'"),
         ({"lease": 0}, ValueError, "lease must be between"),
+        ({"cooldown": -1}, ValueError, "cooldown must be between"),
+        ({"cooldown": "1"}, TypeError, "cooldown must be"),
         ({"using": 1}, TypeError, "using must be a string or None"),
         ({"database": ""}, ValueError, "database must be an alias"),
     ],

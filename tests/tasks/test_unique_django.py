@@ -126,6 +126,43 @@ def test_while_it_runs_it_may_be_queued_again_or_not(
     assert_released(f"queued:{name}")
 
 
+copies: list[Any] = []
+"""What a worker is given a second time, in the middle of the first run."""
+
+
+@unique_task("{key}", until="end")
+@task
+def delivered_twice(key: str) -> list[bool]:
+    earlier = run(copies.pop()) if copies else []
+    return [*earlier, delivered_twice.enqueue(key) is None]
+
+
+def test_the_last_run_of_a_message_that_is_delivered_twice_frees_the_name(
+    name: str, queue: Any
+) -> None:
+    first = delivered_twice.enqueue(name)
+    copies.append(first)
+    assert [True, True] == run(first)
+    assert_released(f"queued:{name}")
+
+
+@unique_task("{key}", cooldown=60)
+@task
+def closed_from_its_start(key: str) -> None: ...
+
+
+@unique_task("{key}", until="end", cooldown=60)
+@task
+def closed_from_its_end(key: str) -> None: ...
+
+
+@pytest.mark.parametrize("queued", [closed_from_its_start, closed_from_its_end])
+def test_a_cooldown_keeps_the_name_closed(name: str, queue: Any, queued: Any) -> None:
+    run(queued.enqueue(name))
+    assert queued.enqueue(name) is None
+    assert queued.enqueue(f"{name}:other")
+
+
 def test_the_lease_counts_from_when_it_is_due(name: str, queue: Any) -> None:
     later = until_start.using(run_after=timezone.now() + timedelta(hours=10))
     assert later.enqueue(name)

@@ -28,6 +28,7 @@ REFUSED: dict[str, list[Any]] = {
     "capacity": COUNT,
     "commit_guard": FLAG,
     "conflict_status": ["409", 99],
+    "cooldown": SECONDS,
     "crash_release": FLAG,
     "database": [5, ""],
     "decoder": CLASS,
