@@ -499,7 +499,7 @@ def test_after_a_worker_that_died_the_other_delivery_frees_the_name(
         deliver_twice()
         # What a run begins with, by a worker that is heard of no more.
         dead = Run(work._message(work.unique, f"queued:{name}", message.id))
-        run_blocking(dead.begin(Side.blocking(None)))
+        run_blocking(dead.begin(Side(None)))
         dead._stop_renewing()
         second = turns.begin()
         assert work.delay() is None
