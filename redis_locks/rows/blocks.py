@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Never, TypeVar
 
 from django.db.models import Manager, Model, QuerySet
 
@@ -116,7 +116,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         self,
         rows: QuerySet[M] | Manager[M] | M | Iterable[M],
         mode: RowMode = "exclusive",
-        *,
+        *others: Never,
         nowait: bool = False,
         skip_locked: bool = False,
         of: Sequence[str] = (),
@@ -129,6 +129,9 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         scope: ScopeName = "auto",
         commit_guard: bool = True,
     ) -> None:
+        if others or isinstance(mode, Model | QuerySet):
+            msg = "lock_rows() takes several instances as a list: lock_rows([first, second])"
+            raise TypeError(msg)
         self._wait = checked_wait(wait, nowait=nowait, skip_locked=skip_locked)
         options: dict[str, Any] = {"lease": lease, "renew": renew, "using": using, "label": label}
         Lock("rows", **options)  # raises now what is wrong with them, not at the acquire

@@ -254,7 +254,8 @@ def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
     owner = owner_of(rows.model)
     key = "pk" if owner is rows.model else owner._meta.pk.name
     keys: Any = rows.order_by().values_list(key, flat=True)
-    if not connections[rows.db].features.update_can_self_select:  # MySQL
+    read_alone = isinstance(rows, FencedQuerySet) and rows.is_read_alone
+    if read_alone or not connections[rows.db].features.update_can_self_select:  # MySQL
         keys = list(keys)
     every = owner._base_manager.using(rows.db)
     return every.filter(pk__in=keys, fence__lte=token).update(fence=token)
@@ -293,6 +294,9 @@ class FencedQuerySet(models.QuerySet[M]):
     """
 
     _under_hold = False
+
+    is_read_alone = False
+    """Whether it cannot be a part of another query; see `RedisLockQuerySet`."""
 
     def under_hold(self) -> Self:
         """Return these rows, to be changed by what has compared fencing tokens."""

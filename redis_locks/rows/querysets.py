@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, Self, TypeVar
+import warnings
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, NoReturn, Self, TypeVar
 
-from django.db.models import Model
+from django.db.models import Model, Q
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.rows.blocks import checked_of, checked_wait, lock_rows
 from redis_locks.rows.fenced_rows import FencedQuerySet
+from redis_locks.rows.sources import among, is_null, needs_all
+from redis_locks.values import modes
 from redis_locks.values.arguments import optional_text
 from redis_locks.values.modes import RowMode, row_mode
 
 M = TypeVar("M", bound=Model)
+
+
+class _Asked:
+    """Whether any queryset that one `select_for_lock` led to was evaluated. It warns when all are dropped, and none was."""
+
+    is_so = False
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __del__(self) -> None:
+        if not self.is_so:
+            warnings.warn(
+                f"{self._model}.objects.select_for_lock() by itself locks nothing: evaluate the queryset, as by "
+                "rows = list(...), get() or update()",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+    def refuse_sql(self, *_: object, **__: object) -> NoReturn:
+        """Stand in the place of ``get_compiler`` of a query whose rows are to be locked, so that all is read under locks."""
+        self.is_so = True
+        raise NotImplementedError(_NOT_A_PART)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 class RedisLockQuerySet(FencedQuerySet[M]):
@@ -23,6 +53,8 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     """
 
     _lock_options: dict[str, Any] | None = None
+
+    _asked: _Asked | None = None
 
     def select_for_lock(
         self,
@@ -38,9 +70,9 @@ class RedisLockQuerySet(FencedQuerySet[M]):
 
         The arguments are those of `lock_rows`. With `skip_locked` a slice is the limit: ``[:10]``
         locks ten free rows. The evaluation blocks for up to `wait` seconds. It raises what `lock_rows`
-        raises, or TransactionManagementError outside a transaction. As with ``select_for_update``,
-        `count`, `exists`, `update` and `delete` lock nothing. An instance that a join finds several
-        times appears once.
+        raises, or TransactionManagementError outside a transaction. An instance that a join finds several
+        times appears once. `update`, `delete`, `aggregate`, `count` and `exists` lock the rows first. What would
+        read or write them without a lock, such as a subquery, raises NotImplementedError.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -65,7 +97,30 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     def _locked_by(self, options: dict[str, Any] | None) -> Self:
         rows: Self = self._chain()  # type: ignore[attr-defined]  # as select_for_update does
         rows._lock_options = options
+        rows.is_read_alone = options is not None
+        rows._asked = None
+        vars(rows.query).pop("get_compiler", None)
+        if options is not None:
+            rows._asked = asked = _Asked(self.model.__name__)
+            rows.query.get_compiler = asked.refuse_sql  # type: ignore[method-assign]  # clones keep it
         return rows
+
+    def _lock_first(self, verb: str, least: RowMode = "key_share") -> Self:
+        """Lock the rows, in `least` or the stronger mode that was chosen; return these rows, which lock nothing more."""
+        options = self._lock_options or {}
+        self._note_asked()
+        if self._fields is not None:  # type: ignore[attr-defined]  # what values() names
+            msg = (
+                f"{verb} after values() cannot lock rows. Leave values() out, or lock first: "
+                f"rows = list(...select_for_lock()). Then call {verb} on filter(pk__in=[row.pk for row in rows])"
+            )
+            raise NotImplementedError(msg)
+        mode: RowMode = least if modes.covers(least, options["mode"]) else options["mode"]
+        rows = self._locked_by(None).prefetch_related(None)
+        with lock_rows(rows, **{**options, "mode": mode}) as locked:
+            pass  # the transaction keeps them
+        rows.query.clear_limits()
+        return rows.filter(among([row.pk for row in locked])) if locked else rows.none()
 
     def iterator(self, chunk_size: int | None = None) -> Iterator[Any]:
         """Iterate. If the rows are to be locked, it locks and reads all of them first."""
@@ -82,22 +137,153 @@ class RedisLockQuerySet(FencedQuerySet[M]):
             async for row in self:
                 yield row
 
+    def in_bulk(self, id_list: Any = None, **options: Any) -> dict[Any, M]:
+        """Return rows by their keys, as Django's ``in_bulk`` does."""
+        self._note_asked()  # also if there are no keys, and so nothing to lock
+        return super().in_bulk(id_list, **options)
+
+    def count(self) -> int:
+        """Return how many rows there are. If they are to be locked, it locks and reads all of them."""
+        return super().count() if self._lock_options is None else len(self)
+
+    def exists(self) -> bool:
+        """Whether there is a row. If rows are to be locked, it locks one."""
+        if self._lock_options is None or self._result_cache is not None:
+            return super().exists()
+        # Rows that can only be locked as a whole cannot be sliced.
+        return bool(self if needs_all(self.query) else self[:1])
+
+    def aggregate(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Aggregate. If the rows are to be locked, it locks all of them first."""
+        rows = self if self._lock_options is None else self._lock_first("aggregate()")
+        return super(RedisLockQuerySet, rows).aggregate(*args, **kwargs)
+
+    def explain(self, *, format: str | None = None, **options: Any) -> str:  # noqa: A002 - Django's
+        """Explain the query, as Django's ``explain`` does. It locks nothing, as PostgreSQL's EXPLAIN."""
+        self._note_asked()
+        rows = self._locked_by(None)
+        return super(RedisLockQuerySet, rows).explain(format=format, **options)
+
+    def update(self, **values: Any) -> int:
+        """Update the rows. If they are to be locked, it locks them first, in "no_key" at least."""
+        # Django refuses a slice, before anything is locked.
+        if self._lock_options is None or self.query.is_sliced:
+            return super().update(**values)
+        self._result_cache = None
+        rows = self._lock_first("update()", "no_key")
+        return super(RedisLockQuerySet, rows).update(**values)
+
+    update.alters_data = True  # type: ignore[attr-defined]  # no template calls it
+
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Delete the rows, and lock nothing."""
-        deleted = super(RedisLockQuerySet, self._locked_by(None)).delete()
+        """Delete the rows. If they are to be locked, it locks them first, in "exclusive".
+
+        Rows that the deletion of these deletes too, by a relation, are not locked.
+        """
+        if self._lock_options is None or self.query.is_sliced:
+            return super().delete()
+        rows = self._lock_first("delete()", "exclusive")
+        deleted = super(RedisLockQuerySet, rows).delete()
         self._result_cache = None
         return deleted
 
-    delete.alters_data = True  # type: ignore[attr-defined]  # no template calls it
+    delete.alters_data = True  # type: ignore[attr-defined]  # as above
     delete.queryset_only = True  # type: ignore[attr-defined]  # no manager has it
+
+    def bulk_update(
+        self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
+    ) -> int:
+        """Update these fields of the rows. If they are to be locked, it locks all of `objs` first."""
+        objs, rows = list(objs), self
+        # Django refuses instances that have no row.
+        if self._lock_options is not None and not any(is_null(each.pk) for each in objs):
+            wanted = among([each.pk for each in objs]) if objs else Q(pk__in=())
+            rows = RedisLockQuerySet._lock_first(self.filter(wanted), "bulk_update()", "no_key")
+        return super(RedisLockQuerySet, rows).bulk_update(objs, fields, batch_size)
+
+    bulk_update.alters_data = True  # type: ignore[attr-defined]  # as above
+
+    def bulk_create(self, objs: Iterable[M], *args: Any, **kwargs: Any) -> list[M]:
+        """Insert the rows, as Django's ``bulk_create`` does. Raises NotImplementedError if it would update locked ones."""
+        if self._lock_options is not None and (
+            kwargs.get("update_conflicts") or args[2:3] == (True,)
+        ):
+            self._note_asked()
+            msg = (
+                "bulk_create(update_conflicts=True) cannot lock the rows that it updates. Lock them first: "
+                "list(...select_for_lock()). Then call bulk_create() without select_for_lock()"
+            )
+            raise NotImplementedError(msg)
+        return super().bulk_create(objs, *args, **kwargs)
+
+    bulk_create.alters_data = True  # type: ignore[attr-defined]  # as above
+
+    def union(self, *others: Any, all: bool = False) -> Self:  # noqa: A002 - Django's
+        """Return the rows of all querysets. Raises NotImplementedError if one of them is to be locked."""
+        _refuse_locked(self, *others)
+        return super().union(*others, all=all)
+
+    def intersection(self, *others: Any) -> Self:
+        """Return the rows that all querysets have; see `union`."""
+        _refuse_locked(self, *others)
+        return super().intersection(*others)
+
+    def difference(self, *others: Any) -> Self:
+        """Return the rows that the others have not; see `union`."""
+        _refuse_locked(self, *others)
+        return super().difference(*others)
+
+    def raw(self, *args: Any, **kwargs: Any) -> Any:
+        """Run SQL, as Django's ``raw`` does. Raises NotImplementedError if rows are to be locked."""
+        _refuse_locked(self)
+        return super().raw(*args, **kwargs)
+
+    def resolve_expression(self, *args: Any, **kwargs: Any) -> Any:
+        """Be a subquery of another query. Raises NotImplementedError if the rows are to be locked."""
+        _refuse_locked(self)
+        return super().resolve_expression(*args, **kwargs)
+
+    def __and__(self, other: Any) -> Any:
+        _refuse_locked(self, other)
+        return super().__and__(other)
+
+    def __or__(self, other: Any) -> Any:
+        _refuse_locked(self, other)
+        return super().__or__(other)
+
+    def __xor__(self, other: Any) -> Any:
+        _refuse_locked(self, other)
+        return super().__xor__(other)
+
+    def _combined_after(self, other: object) -> Any:
+        # Python asks the subclass first, so Django's own queryset on the left is combined after this.
+        _refuse_locked(self, other)
+        return NotImplemented
+
+    __rand__ = __ror__ = __rxor__ = _combined_after
+
+    def refuse_as_part(self) -> None:
+        """Raise NotImplementedError if the rows are to be locked: another query would read them without a lock."""
+        if self._lock_options is not None:
+            self._note_asked()
+            raise NotImplementedError(_NOT_A_PART)
+
+    refuse_as_part.queryset_only = True  # type: ignore[attr-defined]  # no manager has it
+
+    def _note_asked(self) -> None:
+        if self._asked is not None:
+            self._asked.is_so = True
 
     def _clone(self) -> Self:
         clone: Self = super()._clone()
         clone._lock_options = self._lock_options
+        clone.is_read_alone = self.is_read_alone
+        clone._asked = self._asked
         return clone
 
     def _fetch_all(self) -> None:
         options = self._lock_options
+        self._note_asked()
         if options is not None and self._result_cache is None:
             # The transaction keeps the rows, as it does a database's row locks.
             with lock_rows(self._locked_by(None), **options) as rows:
@@ -105,3 +291,16 @@ class RedisLockQuerySet(FencedQuerySet[M]):
             self._result_cache = list(rows)
             self._prefetch_done = True
         super()._fetch_all()
+
+
+_NOT_A_PART = (
+    "select_for_lock() locks rows when its own queryset is read. As a part of another query, such as a subquery or "
+    "a union, it would lock nothing. Lock first: rows = list(...select_for_lock()). Then write "
+    "pk__in=[row.pk for row in rows]"
+)
+
+
+def _refuse_locked(*querysets: object) -> None:
+    for each in querysets:
+        if isinstance(each, RedisLockQuerySet):
+            each.refuse_as_part()

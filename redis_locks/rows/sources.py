@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from django.db.models import Model, Q, QuerySet
 from django.db.models.sql import Query
@@ -87,7 +87,7 @@ class QuerySource(Generic[M]):
             what = "limit" if limit is not None else "skip_locked"
             msg = f"{what} cannot be used with a sliced queryset such as rows[{start}:{end or ''}]"
             raise ValueError(msg)
-        if (rows.query.is_sliced or limit is not None or skip_locked) and _needs_all(rows.query):
+        if (rows.query.is_sliced or limit is not None or skip_locked) and needs_all(rows.query):
             msg = (
                 "rows with a window annotation, or with grouped or distinct values(), can only be locked as a whole. "
                 "Without limit and skip_locked, slice the result instead of the queryset"
@@ -127,11 +127,23 @@ class QuerySource(Generic[M]):
         now = self._read(rows) if self._related else list(locked)
         # Rows of values() have no identity: count each by its place.
         found: Iterable[Any] = rows
-        each = {row if isinstance(row, Model) else place: row for place, row in enumerate(found)}
+        each = {
+            _identity(row) if isinstance(row, Model) else place: row
+            for place, row in enumerate(found)
+        }
         return list(each.values())[: self._at_most], now
 
     def _read(self, rows: QuerySet[M]) -> list[Candidate]:
         return read_rows(rows, self._columns)
+
+
+def _identity(row: Model) -> tuple[object, ...]:
+    """Return what tells a row from others: its key, and of whom it is one where Django prefetches it for several."""
+    owners = (value for name, value in vars(row).items() if name.startswith(_PREFETCHED_FOR))
+    return (row, *owners)
+
+
+_PREFETCHED_FOR: Final = "_prefetch_related_val_"
 
 
 def primary_of(rows: QuerySet[Any]) -> str:
@@ -158,7 +170,7 @@ def among(pks: Sequence[Any]) -> Q:
     return reduce(or_, (Q(pk__in=pks[start : start + BATCH]) for start in starts))
 
 
-def _needs_all(query: Query) -> bool:
+def needs_all(query: Query) -> bool:
     """Whether a line depends on more rows than its own, so that reading only some rows again would change it."""
     if any(each.contains_over_clause for each in query.annotation_select.values()):
         return True

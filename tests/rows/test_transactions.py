@@ -184,9 +184,6 @@ def test_a_queryset_keeps_what_it_was(database: str, row: Counter) -> None:
         assert 1 == rows.count()
         assert [] == list(rows.filter(value=9))
         assert "no_key" == inspection.lock(lock_of(row)).mode  # type: ignore[union-attr]
-    with atomic(using=database):
-        assert 1 == queryset(row).select_for_lock().count()
-        assert not is_locked(row)
 
 
 def test_a_queryset_needs_a_transaction(database: str, row: Counter, in_loop: Any) -> None:
@@ -232,14 +229,6 @@ def test_plain_querysets_iterate_as_ever(in_loop: Any, name: str) -> None:
 
     assert [entry] == list(Entry.objects.filter(book=name).iterator(10))
     assert [entry] == in_loop(iterate())
-
-
-def test_a_queryset_deletes_without_locking(database: str, row: Counter) -> None:
-    Entry.objects.using(database).create(book=row.name, number=1, counter=row)
-    rows = queryset(row).select_for_lock(nowait=True)
-    # It has no transaction of its own, and Django would evaluate it to find what goes with it.
-    assert (2, {"ledger.Entry": 1, "ledger.Counter": 1}) == rows.delete()
-    assert not hasattr(Entry.objects, "delete")
 
 
 def test_a_row_that_a_join_finds_twice_is_there_once(database: str, row: Counter) -> None:

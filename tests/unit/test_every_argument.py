@@ -56,6 +56,7 @@ REFUSED: dict[str, list[Any]] = {
     "of": ["owner", 5, [5]],
     "on_conflict": ["never", 5],
     "on_duplicate": ["raise", None],
+    "others": [5],
     "on_unavailable": ["never", 5, None],
     "operation_id": FUNCTION_OR_TEXT,
     "pattern": TEXT,
