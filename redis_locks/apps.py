@@ -25,11 +25,12 @@ def run_checks(**options: Any) -> list[checks.CheckMessage]:
         check_servers,
         check_settings,
         check_task_order,
+        check_view_order,
         check_views,
     )
 
     of_settings = (check_settings, check_servers)
-    of_code = (check_views, check_lock_names, check_rows, check_task_order)
+    of_code = (check_views, check_view_order, check_lock_names, check_rows, check_task_order)
     return [message for check in (*of_settings, *of_code) for message in check(**options)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.deprecation import MiddlewareMixin
@@ -17,6 +17,7 @@ from redis_locks.decorators.answers import is_answered
 from redis_locks.decorators.responses import respond
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks.timeouts import lock_deadline
+from redis_locks.values.keys import UnusableName
 
 logger = logging.getLogger("redis_locks")
 
@@ -51,7 +52,8 @@ class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, besi
     """Middleware, sync or async: what locks raise anywhere under a view is answered, not a status of 500.
 
     Contention, a deadlock and an optimistic transaction that met too many others are answered with
-    CONFLICT_STATUS, a server that cannot be asked with 503. Both answers have Retry-After and are HTML, plain text
+    CONFLICT_STATUS, a server that cannot be asked with 503. A name that is too long, or that cannot be a name, is
+    answered with 404, as it comes from the URL. The other two answers have Retry-After and are HTML, plain text
     or JSON, as the client asks; views of Django REST framework use its renderers. The templates are
     ``redis_locks/locked.html`` and ``unavailable.html``, and the same with ``.txt`` and ``.json``.
 
@@ -63,6 +65,8 @@ class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, besi
         self, request: HttpRequest, exception: Exception
     ) -> HttpResponseBase | None:
         """Answer one of the errors of locks, and leave others to Django."""
+        if isinstance(exception, UnusableName):
+            raise Http404(str(exception)) from exception
         if not is_answered(exception):
             return None
         if isinstance(exception, LockBackendError):

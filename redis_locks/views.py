@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from inspect import isawaitable
 from typing import Any, ClassVar, Final
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.core.exceptions import ImproperlyConfigured, SynchronousOnlyOperation
 from django.db.transaction import TransactionManagementError
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.views import View
 
@@ -19,13 +20,14 @@ from redis_locks.conf.validation import OnUnavailable
 from redis_locks.decorators.atomic_requests import RequestTransaction, leave_to
 from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.semaphore import Semaphore
-from redis_locks.decorators.view_calls import label_of
+from redis_locks.decorators.view_calls import label_of, require_reached
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import Mode, varied
 from redis_locks.locks.scope import ScopeName
 from redis_locks.locks.with_blocks import Block, refuse_in_loop
+from redis_locks.values.keys import UnusableName, validate_name
 from redis_locks.values.name_templates import NameTemplate, parse
 
 _OPTIONS: Final = (
@@ -88,6 +90,11 @@ class RedisLockMixin(View):
     hold: Hold | None = None
     """The hold while a request is handled under the lock; None for other methods."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Check that the class's lock is taken. Raises ImproperlyConfigured."""
+        super().__init_subclass__(**options)
+        require_reached(cls, RedisLockMixin, "dispatch")
+
     @classmethod
     def as_view(cls, *args: Any, **initkwargs: Any) -> Callable[..., HttpResponseBase]:
         """Return the view function, after a check of the class's lock attributes.
@@ -128,8 +135,11 @@ class RedisLockMixin(View):
         if cls.view_is_async:
             lock.scope.refuse_async()
 
-    def get_lock_name(self) -> str:
-        """Return the lock's name for this request: `lock_name`, filled in. Override it for other names."""
+    def get_lock_name(self) -> str | None:
+        """Return the lock's name for this request: `lock_name`, filled in. Override it for other names.
+
+        None: this request takes no lock.
+        """
         return _parsed(self.lock_name).render(self._lock_field)
 
     def _lock_field(self, root: str) -> object:
@@ -139,7 +149,8 @@ class RedisLockMixin(View):
             return self.request
         msg = (
             f"lock_name {self.lock_name!r}: the URL has no argument {root!r} "
-            f"(there are: {', '.join(self.kwargs) or 'none'}, and request)"
+            f"(there are: {', '.join(self.kwargs) or 'none'}, and request). If this request needs no lock, "
+            "return None from get_lock_name()"
         )
         raise ValueError(msg)
 
@@ -175,8 +186,8 @@ class RedisLockMixin(View):
 
     def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
         """Acquire the lock and open the transaction inside it, or return the response to contention."""
-        if self._takes_lock(request):
-            lock = self._lock_of(self.get_lock_name())
+        lock = self._lock_of(self.get_lock_name) if self._takes_lock(request) else None
+        if lock is not None:
             refuse_in_loop(f"{type(self).__name__}", "Make its handlers async")
             try:
                 self.hold = lock.enter(block=Block())  # which is the request
@@ -194,9 +205,15 @@ class RedisLockMixin(View):
     async def _dispatch_async(
         self, request: HttpRequest, *args: Any, **kwargs: Any
     ) -> HttpResponseBase:
+        return await self._under_lock(request, partial(super().dispatch, request, *args, **kwargs))
+
+    async def _under_lock(
+        self, request: HttpRequest, handle: Callable[[], Any]
+    ) -> HttpResponseBase:
+        """Return what `handle` does under the lock, awaited if need be, or the response to contention."""
         async with AsyncExitStack() as held:
-            if self._takes_lock(request):
-                lock = self._lock_of(await self._aget_lock_name())
+            lock = await self._alock() if self._takes_lock(request) else None
+            if lock is not None:
                 try:
                     self.hold = await held.enter_async_context(lock.hold())
                 except LockNotAvailable as error:
@@ -206,7 +223,7 @@ class RedisLockMixin(View):
                     if lock.on_unavailable == "raise":
                         raise
                     return await _called(self.lock_unavailable, error)
-            response: Any = super().dispatch(request, *args, **kwargs)
+            response = handle()
             answered: HttpResponseBase = await response if isawaitable(response) else response
             return answered
 
@@ -217,14 +234,22 @@ class RedisLockMixin(View):
         handler = method.lower()
         return handler in self.http_method_names and hasattr(self, handler)
 
-    async def _aget_lock_name(self) -> str:
+    async def _alock(self) -> Lock | None:
         try:
-            return self.get_lock_name()
+            return self._lock_of(self.get_lock_name)
         except SynchronousOnlyOperation:
             # The name needs the database, such as {request.user.pk}.
-            return await sync_to_async(self.get_lock_name)()
+            return await sync_to_async(self._lock_of)(self.get_lock_name)
 
-    def _lock_of(self, name: str) -> Lock:
+    def _lock_of(self, get_name: Callable[[], str | None]) -> Lock | None:
+        """Return the lock of this request; None if it takes none. Raises Http404 for a text that cannot be a name."""
+        try:
+            name = get_name()
+            return None if name is None else self._lock_named(validate_name(name))
+        except UnusableName as error:
+            raise Http404(str(error)) from error
+
+    def _lock_named(self, name: str) -> Lock:
         options = {option: getattr(self, f"lock_{option}") for option in _OPTIONS}
         options["label"] = label_of(self.request)
         lock = _described(name, self.lock_mode, self.lock_capacity, **options)

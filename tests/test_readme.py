@@ -45,6 +45,8 @@ COMMAND = re.compile(
     r"^(?:\$ )?manage\.py locks (.*?)(?: +#.*)?$|`manage\.py locks ([^`]+)`", re.MULTILINE
 )
 FIRST_LOCK = "docs/tutorial/first-lock.md"
+OPTIONAL = ("django.tasks", "adrf", "dramatiq", "huey", "ninja", "rq")
+"""Packages that examples need and not every environment has. A page has such examples last."""
 LINK = re.compile(r"(?<!`)\]\((?![a-z]+:|#)([^)#\s]+)(?:#([^)\s]+))?\)")
 
 
@@ -108,8 +110,9 @@ def test_the_examples_of_a_page_work(
     """
     with tables() as give_tables:
         for example in examples(PAGES[page]):
-            if "django.tasks" in example:
-                pytest.importorskip("django.tasks", reason="Django 6.0 brought it")
+            for package in OPTIONAL:
+                if re.search(rf"^(?:from|import) {re.escape(package)}\b", example, re.MULTILINE):
+                    pytest.importorskip(package)
             exec(compile(example, page, "exec"), namespace)  # noqa: S102 - our own text
             give_tables()
         for name, shown in list(namespace.items()):

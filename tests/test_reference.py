@@ -18,6 +18,7 @@ from redis_locks.checks import (
     task_order,
     view_checks,
     view_names,
+    view_order,
 )
 from redis_locks.conf import settings as configured
 from redis_locks.conf import validation
@@ -79,7 +80,10 @@ def test_each_exception_has_its_row(error: type[exceptions.LockError]) -> None:
 
 
 def test_each_check_has_its_row() -> None:
-    modules = (configuration, configured, row_locks, servers, task_order, view_checks, view_names)
+    modules = (
+        *(configuration, configured, row_locks, servers, task_order),
+        *(view_checks, view_names, view_order),
+    )
     ids = {
         value
         for module in modules

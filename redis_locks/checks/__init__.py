@@ -13,11 +13,12 @@
 | redis_locks.W007 | a client that waits for a silent server for ever |
 | redis_locks.W008 | REQUEST_DEADLINE is set, but its middleware is not there |
 | redis_locks.E009 | REPLICAS is set, but a server is a cluster |
-| redis_locks.E010 | redis_lock stands above a Celery task decorator; see `task_order` |
+| redis_locks.E010 | redis_lock or run_once stands above a task decorator; see `task_order` |
 | redis_locks.W012 | the client has an option that locks do not heed |
 | redis_locks.W013 | async code cannot take locks over this connection |
 | redis_locks.W014 | a lock's name has a field that the view's URL does not give |
 | redis_locks.W015 | a view's own dispatch() is outside the transaction that its lock opens |
+| redis_locks.W016 | a view takes its lock before it checks permissions |
 | redis_locks.W011 | SQLite's transactions are DEFERRED, and a model has `select_for_lock` |
 """
 
@@ -29,6 +30,7 @@ from redis_locks.checks.servers import check_servers
 from redis_locks.checks.task_order import check_task_order
 from redis_locks.checks.view_checks import check_views
 from redis_locks.checks.view_names import check_lock_names
+from redis_locks.checks.view_order import check_view_order
 
 __all__ = [
     "check_lock_names",
@@ -36,5 +38,6 @@ __all__ = [
     "check_servers",
     "check_settings",
     "check_task_order",
+    "check_view_order",
     "check_views",
 ]

@@ -1,4 +1,4 @@
-"""System check of Celery tasks; part of ``manage.py check`` where the project has imported Celery.
+"""System check of tasks; part of ``manage.py check`` where the project has imported a task queue.
 
 | id | what is wrong |
 |---|---|
@@ -25,12 +25,14 @@ logger = logging.getLogger("redis_locks")
 
 WRONG_ORDER = "redis_locks.E010"
 
+_QUEUES = ("arq", "celery", "django_tasks", "dramatiq", "huey", "procrastinate", "rq", "taskiq")
+
 
 def check_task_order(
     app_configs: Iterable[AppConfig] | None = None, **_: object
 ) -> list[CheckMessage]:
     """Return an error for each ``tasks`` module in which a lock stands above a task decorator."""
-    if "celery" not in sys.modules:
+    if sys.modules.keys().isdisjoint(_QUEUES):
         return []
     configs = apps.get_app_configs() if app_configs is None else app_configs
     errors = (_wrong_order(f"{config.name}.tasks") for config in configs if _has_tasks(config))

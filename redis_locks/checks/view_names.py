@@ -27,7 +27,7 @@ def check_lock_names(**_: object) -> list[CheckMessage]:
         Warning(
             f"The view at {route.route!r} cannot name its lock: {problem}.",
             hint="Write a field that is an argument of the URL, or override get_lock_name() of a mixin, or give "
-            "the decorator a callable.",
+            "the decorator a callable. Of a viewset, lock_actions names the actions that need a lock.",
             id=NO_NAME,
         )
         for route in routes()
@@ -64,9 +64,11 @@ def _of_mixin(route: Route, kind: type[RedisLockMixin], handlers: dict[str, str]
     given = initkwargs_of(route.view)
     name = given.get("lock_name", kind.lock_name)
     methods = given.get("lock_methods", kind.lock_methods)
+    actions = given.get("lock_actions", getattr(kind, "lock_actions", None))
     if kind.get_lock_name is not RedisLockMixin.get_lock_name or not isinstance(name, str):
         return
-    if handlers.keys().isdisjoint(method.lower() for method in methods):
+    by_method = {handler for method, handler in handlers.items() if method.upper() in methods}
+    if not (by_method if actions is None else {*actions} & {*handlers.values()}):
         return
     roots = {field.root for field in parse(name).fields}
     for root in roots - route.keywords - {"request"}:

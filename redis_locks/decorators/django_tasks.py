@@ -16,7 +16,6 @@ from time import monotonic
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, sync_to_async
-from django.utils.json import normalize_json
 from django.utils.module_loading import import_string
 
 from redis_locks.connections.backends import Backend
@@ -67,10 +66,8 @@ class Queue:
     def message(
         self, side: Side, task: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Message, float]:
-        """Return a new message with these arguments, and the seconds until it is due."""
-        # As the worker will get them.
-        arrived: Any = normalize_json([args, kwargs])
-        name = self.name_of(*arrived)
+        """Return a new message with these arguments, as the worker will get them, and the seconds until it is due."""
+        name = self.name_of(args, kwargs)
         message = self.rule.message(name, new_token(side.session), f"task {task.name}, queued")
         due = task.run_after
         return message, (due - datetime.now(due.tzinfo)).total_seconds() if due else 0.0
@@ -180,6 +177,9 @@ def _withdraw(lost: list[tuple[Side, Message]]) -> None:
 @functools.cache
 def _unique(kind: Any) -> Any:
     """Return the class of `kind`'s tasks that are queued once."""
+    package = kind.__module__.partition(".")[0]  # the backport has the function in another place
+    utils = "django.utils.json" if package == "django" else f"{package}.utils"
+    as_json: Function = import_string(f"{utils}.normalize_json")
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class UniqueTask(kind):  # type: ignore[misc]
@@ -197,7 +197,7 @@ def _unique(kind: Any) -> Any:
             side = Side(rule.using)
             # First: an alias that there is not queues nothing.
             transactions = _open_transactions(rule.queue_scope)
-            message, delay = self.queue.message(side, self, args, kwargs)
+            message, delay = self.queue.message(side, self, *as_json([args, kwargs]))
             if run_blocking(message.send(side)) is not None:
                 return None
             try:

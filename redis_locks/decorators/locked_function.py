@@ -13,7 +13,7 @@ from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 
 from redis_locks.decorators.atomic_requests import (
@@ -36,6 +36,7 @@ from redis_locks.locks.entries import leave
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, refuse_in_loop
+from redis_locks.values.keys import UnusableName
 
 Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
@@ -101,7 +102,11 @@ class LockedFunction:
             with RequestTransaction(request, self.owner):
                 return self.function(*args, **kwargs)
         refuse_in_loop(f"{self.function!r}", FIX_OF_FUNCTION)
-        lock = self._lock(self.names_of(args, kwargs), request)
+        try:
+            names = self.names_of(args, kwargs)
+        except UnusableName as error:
+            raise self._not_found(error, request) from error
+        lock = self._lock(names, request)
         try:
             hold = lock.enter(block=Block())  # which is this call
         except LockNotAvailable as error:  # ours: the function has not been called yet
@@ -142,7 +147,11 @@ class LockedFunction:
         refuse_async_transaction(request, self.owner)
         if request is not None and self.is_view and not needs_lock(view, request.method):
             return await _awaited(self.function(*args, **kwargs))
-        lock = self._lock(await self._anames_of(args, kwargs), request)
+        try:
+            names = await self._anames_of(args, kwargs)
+        except UnusableName as error:
+            raise self._not_found(error, request) from error
+        lock = self._lock(names, request)
         async with AsyncExitStack() as held:
             try:
                 await held.enter_async_context(lock.hold())
@@ -156,6 +165,10 @@ class LockedFunction:
                 answered = request if self._responds(lock) else None
                 return await self._aanswer(error, answered, view, args, kwargs)
             return await _awaited(self.function(*args, **kwargs))
+
+    def _not_found(self, error: UnusableName, request: HttpRequest | None) -> Exception:
+        """Return what to raise for a name that cannot be one: of a view, a stranger may have written it in the URL."""
+        return error if request is None or not self.is_view else Http404(str(error))
 
     def _responds(self, lock: Lock) -> bool:
         """Whether a call with a request is answered if the server of the lock cannot be asked."""

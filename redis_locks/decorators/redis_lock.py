@@ -253,7 +253,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         """The function, holding the lock while it runs; its signature stays the same."""
         if is_django_task(function):
             return with_function(function, self(function.func))
-        refuse_task(function, repr(self))
+        refuse_task(function, "redis_lock", repr(self))
         check_function(
             function,
             "redis_lock",

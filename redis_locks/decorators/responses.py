@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -16,6 +15,7 @@ from django.template.backends.django import DjangoTemplates
 from django.utils.cache import patch_vary_headers
 
 from redis_locks.decorators.answers import answer_to
+from redis_locks.decorators.view_calls import is_api_class
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 
 if TYPE_CHECKING:
@@ -86,10 +86,8 @@ def _own_templates() -> DjangoTemplates:
 
 def is_api_view(view: object) -> bool:
     """Whether a view, as `respond` takes it, is one of Django REST framework."""
-    # Not imported here: a process that has such a view has imported the framework.
-    framework = sys.modules.get("rest_framework.views")
     kind = getattr(view, "cls", type(view))
-    return framework is not None and isinstance(kind, type) and issubclass(kind, framework.APIView)
+    return isinstance(kind, type) and is_api_class(kind)
 
 
 def note_queue(error: LockNotAvailable, names: Sequence[str], using: str | None) -> None:

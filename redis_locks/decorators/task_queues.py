@@ -16,8 +16,11 @@ FIRST_PAUSE = 1.0
 
 LONGEST_PAUSE = 60.0
 
-_TASK_VERBS = ("apply_async", "delay", "enqueue", "send_with_options")
-"""What tasks have and functions have not: those of Celery, RQ, django.tasks and Dramatiq."""
+_TASK_VERBS = (
+    *("apply_async", "delay", "enqueue", "send_with_options"),  # Celery, RQ, django.tasks, Dramatiq
+    *("call_local", "kiq", "defer_async", "keep_result_s"),  # Huey, taskiq, procrastinate, arq
+)
+"""What tasks have and functions have not."""
 
 
 class DjangoTask(Protocol):
@@ -117,10 +120,10 @@ def _jittered(longest: float) -> float:
 
 
 def is_django_task(function: object) -> bool:
-    """Whether ``django.tasks.task`` made this; always False before Django 6."""
+    """Whether ``django.tasks.task`` made this, or its backport for Django before 6.0, ``django_tasks``."""
     # Not imported here: a caller that has made one has imported it.
-    tasks = sys.modules.get("django.tasks.base")
-    return tasks is not None and isinstance(function, tasks.Task)
+    modules = map(sys.modules.get, ("django.tasks.base", "django_tasks.base"))
+    return any(isinstance(function, each.Task) for each in modules if each is not None)
 
 
 def with_function(task: DjangoTaskT, function: Callable[..., Any]) -> DjangoTaskT:
@@ -128,12 +131,15 @@ def with_function(task: DjangoTaskT, function: Callable[..., Any]) -> DjangoTask
     return dataclasses.replace(task, func=function)  # type: ignore[type-var]  # a dataclass in fact
 
 
-def refuse_task(function: Callable[..., Any], lock: str) -> None:
-    """Raise if ``function`` is a task or wraps one: its queue would run it without the lock.
+def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> None:
+    """Raise if ``function`` is a task or wraps one: its queue would run the function inside, undecorated.
+
+    Tasks of django-q2 are plain functions, which can be decorated.
 
     Args:
         function: What is to be decorated.
-        lock: The lock's decorator, as source text.
+        decorator: The name of the decorator.
+        source: The decorator as source text.
 
     Raises:
         WrongOrder: It is; the text shows the right order.
@@ -143,20 +149,21 @@ def refuse_task(function: Callable[..., Any], lock: str) -> None:
         return
     if inspect.isclass(task):
         raise WrongOrder(
-            f"redis_lock cannot decorate the task class {task.__name__}.",
+            f"{decorator} cannot decorate the task class {task.__name__}.",
             "Decorate its method:\n\n"
             f"    class {task.__name__}(...):\n"
-            f"        @{lock}\n"
+            f"        @{source}\n"
             "        def run(self, ...): ...\n",
         )
-    name = getattr(task, "__name__", "work")
-    decorator = "shared_task" if hasattr(task, "apply_async") else "task"
+    name = str(getattr(task, "__name__", None) or getattr(task, "name", "work"))
+    name = name.removesuffix("__taskiq_original")  # taskiq renames the function inside
+    of_task = "shared_task" if hasattr(task, "apply_async") else "task"
     raise WrongOrder(
-        f"redis_lock cannot decorate the task {name}: its queue would run the function inside, "
-        "without the lock.",
-        "Write the task decorator above the lock:\n\n"
-        f"    @{decorator}\n"
-        f"    @{lock}\n"
+        f"{decorator} cannot decorate the task {name}: its queue would run the function inside, "
+        f"without {decorator}.",
+        "Write the task decorator above:\n\n"
+        f"    @{of_task}\n"
+        f"    @{source}\n"
         f"    def {name}(...): ...\n",
     )
 

@@ -19,7 +19,7 @@ OnDuplicate = Literal["skip", "first"]
 class unique_task:  # noqa: N801 - used as a decorator, so it reads like a function
     """A task that is queued once: while one message is queued, `enqueue` and `delay` add no second one.
 
-    For ``django.tasks`` it stands above ``@task``. For Celery it is an option of a task whose base is
+    For ``django.tasks``, or its backport, it stands above ``@task``. For Celery it is an option of a task whose base is
     `redis_locks.integrations.celery.UniqueTask`. Immutable; safe at import time.
 
     It drops messages, and does not keep two tasks from running at once: a message may be delivered twice.

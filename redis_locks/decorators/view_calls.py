@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from typing import Any, Final
 
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.views import View
 
@@ -37,6 +39,12 @@ def _is_of_api(value: object) -> bool:
     # Not imported here: a process that has such a request has imported the framework.
     framework = sys.modules.get("rest_framework.request")
     return framework is not None and issubclass(type(value), framework.Request)
+
+
+def is_api_class(kind: type) -> bool:
+    """Whether `kind` is a class of Django REST framework's views."""
+    framework = sys.modules.get("rest_framework.views")  # as above
+    return framework is not None and issubclass(kind, framework.APIView)
 
 
 def after_request(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -77,6 +85,27 @@ def needs_lock(view: object, method: str | None) -> bool:
         return handler in actions
     kind = view if isinstance(view, View) else class_of(view)
     return kind is None or (handler in kind.http_method_names and hasattr(kind, handler))
+
+
+def require_reached(kind: type, mixin: type, *methods: str) -> None:
+    """Raise ImproperlyConfigured if a class before `mixin` overrides one of its methods and never calls it.
+
+    Then no request would take the mixin's lock.
+    """
+    for each in kind.__mro__[: kind.__mro__.index(mixin)]:
+        for name in vars(each).keys() & {*methods}:
+            code = getattr(inspect.unwrap(vars(each)[name]), "__code__", None)
+            if code is None or name in code.co_names:  # such as super().dispatch
+                continue
+            ours = "RedisLockAPIMixin" if is_api_class(kind) else mixin.__name__
+            its = f"{each.__module__}.{each.__qualname__}.{name}()"
+            fix = (
+                f"Call super().{name}() in it"
+                if each is kind
+                else f"Write the mixin before {each.__name__}: class {kind.__name__}({ours}, ...)"
+            )
+            msg = f"{kind.__module__}.{kind.__qualname__} would take no lock, because {its} does not call the mixin's. {fix}"
+            raise ImproperlyConfigured(msg)
 
 
 def class_of(view: object) -> type[View] | None:

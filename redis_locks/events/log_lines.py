@@ -72,7 +72,8 @@ def _write(event: LockEvent) -> None:
         "reason": event.reason,
         "circle": "".join(f"\n  {printable(str(wait))}" for wait in event.circle),
     }
-    logger.log(LEVELS[event.kind], _LINES[event.kind], values)
+    # By `lock_event` a handler tells the lines apart; the texts are for people.
+    logger.log(LEVELS[event.kind], _LINES[event.kind], values, extra={"lock_event": event.kind})
 
 
 def _sum_up(summary: Summary) -> None:

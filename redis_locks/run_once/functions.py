@@ -14,7 +14,7 @@ from redis_locks.decorators.calls import (
     refuse_bare,
     with_signature,
 )
-from redis_locks.decorators.task_queues import is_run_by_a_task, requeue_uncounted
+from redis_locks.decorators.task_queues import is_run_by_a_task, refuse_task, requeue_uncounted
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, refuse_in_loop
 from redis_locks.run_once.acquisition import Job
@@ -32,9 +32,7 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
         TypeError: `function` is no function, or the job would not end when it returns.
         ValueError: The name is a wrong template.
     """
-    if hasattr(function, "apply_async") or hasattr(function, "enqueue"):
-        msg = f"run_once cannot decorate the task {function!r}: write the task decorator above @run_once(...)"
-        raise TypeError(msg)
+    refuse_task(function, "run_once", f"run_once({name!r})")
     check_function(
         function,
         "run_once",

@@ -37,12 +37,16 @@ class LockKeys(NamedTuple):
     sharers: bytes
 
 
+class UnusableName(ValueError):
+    """A text cannot name a lock. In a view a stranger may have written it, so the view answers 404."""
+
+
 def validate_name(name: object, *, argument: str = "name") -> str:
     """Return `name` if it can name a lock: 1 to 512 bytes of UTF-8 without NUL.
 
     Raises:
         TypeError: It is not a string.
-        ValueError: It is empty, too long, holds NUL or cannot be encoded.
+        UnusableName: It is empty, too long, holds NUL or cannot be encoded.
     """
     if (
         type(name) is str
@@ -58,18 +62,18 @@ def validate_name(name: object, *, argument: str = "name") -> str:
         msg = (
             f"{argument} must not be empty: an empty name would make unrelated code share one lock"
         )
-        raise ValueError(msg)
+        raise UnusableName(msg)
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:
         msg = f"{argument} {name!r} cannot be encoded as UTF-8 ({error.reason}); remove the lone surrogate"
-        raise ValueError(msg) from None
+        raise UnusableName(msg) from None
     if size > MAX_NAME_BYTES:
         msg = f"{argument} {name[:40]!r}… has {size} bytes; the limit is {MAX_NAME_BYTES}: hash the long part"
-        raise ValueError(msg)
+        raise UnusableName(msg)
     if "\0" in name:
         msg = f"{argument} {name!r} contains a NUL character; remove it"
-        raise ValueError(msg)
+        raise UnusableName(msg)
     return name
 
 

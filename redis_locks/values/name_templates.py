@@ -15,7 +15,7 @@ import string
 from collections.abc import Callable
 from typing import NamedTuple
 
-from redis_locks.values.keys import validate_name
+from redis_locks.values.keys import UnusableName, validate_name
 
 
 class Field(NamedTuple):
@@ -74,7 +74,7 @@ class Field(NamedTuple):
         text = str(value)
         if not text:
             msg = f"lock name field {{{self.text}}} is empty; a name needs a value"
-            raise ValueError(msg)
+            raise UnusableName(msg)
         return text
 
 

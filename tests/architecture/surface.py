@@ -41,6 +41,7 @@ MODULES: Final = (
     "redis_locks.integrations.celery",
     "redis_locks.integrations.debug_toolbar",
     "redis_locks.integrations.fenced_admin",
+    "redis_locks.integrations.ninja",
     "redis_locks.integrations.opentelemetry",
     "redis_locks.integrations.prometheus",
     "redis_locks.integrations.rest_framework",

@@ -7,6 +7,7 @@ from redis_locks.checks import (
     check_servers,
     check_settings,
     check_task_order,
+    check_view_order,
     check_views,
 )
 from redis_locks.connections.shared_databases import SHARED_WITH_CACHE
@@ -17,5 +18,6 @@ __all__ = [
     "check_servers",
     "check_settings",
     "check_task_order",
+    "check_view_order",
     "check_views",
 ]

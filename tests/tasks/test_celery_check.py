@@ -26,7 +26,7 @@ def test_the_check_finds_the_wrong_order_and_nothing_else() -> None:
     found = [error for error in run_checks(tags=["redis_locks"]) if error.id == "redis_locks.E010"]
     assert [error.msg for error in found] == [
         "tests.tasks.wrong_order.tasks: redis_lock cannot decorate the task charge: its queue "
-        "would run the function inside, without the lock."
+        "would run the function inside, without redis_lock."
     ]
     assert "    @shared_task\n    @redis_lock('account:{account_id}')\n    def charge" in str(
         found[0].hint

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import django
 import pytest
 import redis
 from asgiref.sync import async_to_sync
@@ -24,11 +25,12 @@ from tests.support.connections import count_packets
 from tests.support.interrupts import sweep
 from tests.support.world import until
 
-pytest.importorskip("django.tasks", reason="django.tasks came with Django 6.0")
+PACKAGE = "django.tasks" if django.VERSION >= (6,) else "django_tasks"  # the backport
+tasks: Any = pytest.importorskip(PACKAGE, reason="django.tasks came with Django 6.0")
 
-from django.tasks import TaskContext, task, task_backends
-
-BACKENDS = "django.tasks.backends"
+task, task_backends = tasks.task, tasks.task_backends
+TaskContext: Any = tasks.TaskContext
+BACKENDS = f"{PACKAGE}.backends"
 
 
 @pytest.fixture

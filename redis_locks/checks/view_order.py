@@ -1,0 +1,81 @@
+"""System check of views whose lock comes before the check of permissions, so that strangers may hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib.auth.mixins import AccessMixin
+from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
+
+from redis_locks.checks.urlconf import is_a, parts_of, routes
+from redis_locks.decorators.locked_function import LockedFunction
+from redis_locks.decorators.redis_lock import redis_lock
+from redis_locks.decorators.responses import is_api_view
+from redis_locks.decorators.view_calls import class_of, is_api_class
+from redis_locks.views import RedisLockMixin
+
+BEFORE_PERMISSION = "redis_locks.W016"
+
+
+def check_view_order(**_: object) -> list[CheckMessage]:
+    """Return a warning for each view that takes its lock before it knows whether the client may do that."""
+    return [
+        Warning(
+            f"The view at {route.route!r} takes its lock before it checks permissions. So strangers can wait for "
+            "the lock and hold it.",
+            hint=f"{hint}. If the check itself needs the lock, silence this one.",
+            id=BEFORE_PERMISSION,
+        )
+        for route in routes()
+        for hint in dict.fromkeys(_hints(route.view))
+    ]
+
+
+def _hints(view: Any) -> Iterator[str]:
+    """Yield how to put right each order that is wrong."""
+    kind = class_of(view)
+    if kind is not None:
+        yield from _hints_of_class(kind)
+    for lock, function in _locked(view, set()):
+        if is_api_view(function):
+            yield f"Write {lock!r} below @api_view, or use RedisLockAPIMixin for a class"
+        elif hasattr(
+            function, "login_url"
+        ):  # what user_passes_test and its relatives leave on a function
+            yield f"Write {lock!r} below the decorator that checks permissions, such as @login_required"
+
+
+def _hints_of_class(kind: type) -> Iterator[str]:
+    lineage = kind.__mro__
+    names = [each.__name__ for each in lineage]
+    # A mixin of the framework's own checks permissions in `initial`, before it takes the lock.
+    at_dispatch = issubclass(kind, RedisLockMixin) and "RedisLockAPIMixin" not in names
+    checks = [each for each in lineage if issubclass(each, AccessMixin) and each is not AccessMixin]
+    access = next((each for each in checks if not issubclass(each, RedisLockMixin)), None)
+    if at_dispatch and is_api_class(kind):
+        yield f"Write class {kind.__name__}(RedisLockAPIMixin, ...), with the mixin of redis_locks.integrations.rest_framework"
+    elif (
+        at_dispatch and access is not None and names.index("RedisLockMixin") < lineage.index(access)
+    ):
+        yield f"Write class {kind.__name__}({access.__name__}, RedisLockMixin, ...)"
+    for lock, _ in _locked(vars(kind).get("dispatch"), set()):
+        if is_api_class(kind):
+            yield f"Use RedisLockAPIMixin in place of {lock!r} around dispatch()"
+        elif access is not None:
+            yield f"Decorate the handlers, such as post(), with {lock!r}, not dispatch()"
+
+
+def _locked(thing: Any, seen: set[int]) -> Iterator[tuple[Any, Any]]:
+    """Yield each lock that decorates, and what is decorated."""
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    parts = list(parts_of(thing))
+    for part in parts:
+        if is_a(part, LockedFunction):
+            yield part.owner, part.function
+        elif is_a(part, redis_lock):  # method_decorator's, which decorates at each call
+            yield part, None
+        if is_a(part, LockedFunction) or (callable(part) and not is_a(part, (type, redis_lock))):
+            yield from _locked(part, seen)

@@ -1,0 +1,69 @@
+"""Operations of django-ninja whose locks somebody else holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import path
+
+from redis_locks import redis_lock
+from redis_locks.integrations.ninja import answer_locks
+from redis_locks.testing import assert_locked, assert_released, override_locks
+from tests import elsewhere
+
+ninja: Any = pytest.importorskip("ninja")
+
+pytestmark = [pytest.mark.urls(__name__), pytest.mark.usefixtures("redis_server")]
+
+api = ninja.NinjaAPI(urls_namespace="locks")
+answer_locks(api)
+
+
+@api.post("/block/{name}")
+def block(request: Any, name: str) -> str:
+    with redis_lock(name, wait=0):
+        assert_locked(name)
+        return "done"
+
+
+@api.post("/async/{name}")
+async def in_async(request: Any, name: str) -> str:
+    async with redis_lock(name, wait=0):
+        return "done"
+
+
+@api.post("/decorated/{name}")
+@redis_lock("{name}", wait=0)
+def decorated(request: Any, name: str) -> str:
+    assert_locked(name)
+    return "done"
+
+
+urlpatterns = [path("api/", api.urls)]
+
+
+@pytest.mark.parametrize("kind", ["block", "async", "decorated"])
+@pytest.mark.parametrize("debug", [True, False])
+def test_an_operation_answers_contention(kind: str, debug: bool, name: str) -> None:
+    with override_settings(DEBUG=debug):
+        with elsewhere.held(redis_lock(name)):
+            answer = Client().post(f"/api/{kind}/{name}")
+            assert 423 == answer.status_code
+            assert 1 <= int(answer["Retry-After"]) <= 60
+        assert "done" == Client().post(f"/api/{kind}/{name}").json()
+        assert 404 == Client().post(f"/api/{kind}/{'a' * 600}").status_code
+    assert_released(name)
+
+
+@override_locks("unavailable")
+def test_an_operation_answers_that_redis_cannot_be_asked() -> None:
+    answer = Client().post("/api/block/x")
+    assert (503, {"detail"}) == (answer.status_code, answer.json().keys())
+
+
+@override_locks("lost")
+def test_a_lost_hold_is_an_error_as_ever() -> None:
+    answer = Client(raise_request_exception=False).post("/api/block/x")
+    assert 500 == answer.status_code
