@@ -12,27 +12,34 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from asgiref.sync import sync_to_async
+from django.core import checks
 from django.db import models, router, transaction
 
 from redis_locks.locks.hold import Hold
 from redis_locks.rows.fenced_rows import (
-    FENCE,
     FencedQuerySet,
     FencedRows,
-    fencing_token_of,
     owner_of,
     require_hold,
     stale_hold,
 )
+from redis_locks.rows.fences import FENCE, fenced, fencing_token_of, lock_name_of, token_around
 from redis_locks.rows.managers import FencedManager
+from redis_locks.values.name_templates import parse
 
-__all__ = ["FenceField", "FencedManager", "FencedModel", "FencedQuerySet", "FencedRows"]
+__all__ = ["FenceField", "FencedManager", "FencedModel", "FencedQuerySet", "FencedRows", "fenced"]
+
+BAD_FIELD = "redis_locks.E017"
 
 
 if TYPE_CHECKING:
     _Column = models.BigIntegerField[int, int]
 else:
     _Column = models.BigIntegerField
+
+
+_SAVE_ARGUMENTS = ("force_insert", "force_update", "using", "update_fields")
+"""The arguments of ``Model.save`` that may come without a name, in order, until Django 6.1."""
 
 
 class FenceField(_Column):
@@ -51,6 +58,9 @@ class FenceField(_Column):
 class FencedModel(models.Model):
     """A row that keeps the fencing token of the last hold that touched it.
 
+    A write is fenced by itself where code around it has the row's lock: the one that `fenced_by` declares, or that of
+    `lock_rows`. So ``instance.save()``, forms, serializers and generic views need not know of it.
+
     Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first. Write with
     ``save(hold=hold)``, ``delete(hold=hold)`` or ``Model.objects.fenced(hold).update(...)``. All four raise
     `StaleHold` if the hold is lost, or a later hold of the lock has touched the row in one of these ways. After any
@@ -62,6 +72,9 @@ class FencedModel(models.Model):
 
     fenced: ClassVar[Literal["optional", "required"]] = "optional"
     """"required": rows are changed and deleted under a hold only. "optional": without one as well."""
+
+    fenced_by: ClassVar[str | None] = None
+    """The name of the lock that a row is under, as a template over its attributes: ``"order:{pk}"``. None: none is declared."""
 
     _fencing_token: int | None = None
     """That of the hold under which it is being saved."""
@@ -75,14 +88,19 @@ class FencedModel(models.Model):
         abstract = True
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Check `fenced`. Raises ValueError."""
+        """Check `fenced` and `fenced_by`. Raises ValueError or TypeError."""
         super().__init_subclass__(**options)
         if cls.fenced not in ("optional", "required"):
             msg = f'{cls.__qualname__}.fenced must be "optional" or "required", not {cls.fenced!r}'
             raise ValueError(msg)
+        if cls.fenced_by is not None:
+            if not isinstance(cls.fenced_by, str):
+                msg = f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}', not {cls.fenced_by!r}"
+                raise TypeError(msg)
+            parse(cls.fenced_by)
 
     def save(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
-        """Save, under `hold` if one is given (or its fencing token).
+        """Save, under `hold` if one is given (or its fencing token), else under that of the row's lock around the caller.
 
         Raises:
             StaleHold: The hold is lost (found without asking anybody), or a later hold read, wrote or
@@ -93,14 +111,19 @@ class FencedModel(models.Model):
             TypeError: There is a hold, and another argument has no name.
         """
         if hold is None:
+            using = kwargs.get("using") or next(iter(args[2:3]), None)
+            token = token_around(self, using or router.db_for_write(type(self), instance=self))
+        elif args:
+            msg = f"with hold=, save() takes its other arguments by name, not {args!r}"
+            raise TypeError(msg)
+        else:
+            token = fencing_token_of(hold)
+        if token is None:
             if self.fenced == "required":
                 self._only_insert(args, kwargs)
             super().save(*args, **kwargs)
             return
-        if args:
-            msg = f"with hold=, save() takes its other arguments by name, not {args!r}"
-            raise TypeError(msg)
-        token = fencing_token_of(hold)
+        kwargs.update(zip(_SAVE_ARGUMENTS, args, strict=False))
         before, outer = self.fence, self._fencing_token  # a handler of post_save may save again
         self.fence = self._fencing_token = token
         fields = kwargs.get("update_fields")
@@ -116,7 +139,7 @@ class FencedModel(models.Model):
 
     def _only_insert(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         if not self._state.adding or args or options.get("force_update"):
-            require_hold(type(self), "save()", "save(hold=hold)")
+            require_hold(type(self), "save()", "save(hold=hold)", lock_name_of(self))
         # An instance with the primary key of a row would overwrite it.
         options["force_insert"] = (models.Model,)
 
@@ -131,16 +154,17 @@ class FencedModel(models.Model):
         *,
         hold: Hold | int | None = None,
     ) -> tuple[int, dict[str, int]]:
-        """Delete, under `hold` if one is given (or its fencing token).
+        """Delete, under `hold` if one is given (or its fencing token), else under that of the row's lock around the caller.
 
         Raises:
             StaleHold: The hold is lost, or a later hold read or wrote the row. Nothing is deleted.
             UnfencedWrite: There is no hold, and the model requires one.
         """
-        if hold is None:
-            require_hold(type(self), "delete()", "delete(hold=hold)")
-            return super().delete(using, keep_parents)
         alias = using or router.db_for_write(type(self), instance=self)
+        hold = token_around(self, alias) if hold is None else hold
+        if hold is None:
+            require_hold(type(self), "delete()", "delete(hold=hold)", lock_name_of(self))
+            return super().delete(using, keep_parents)
         rows = type(self)._base_manager.using(alias).filter(pk=self.pk)
         with transaction.atomic(using=alias):
             # The row stays locked in the database, so no later hold touches it before it is gone.
@@ -161,6 +185,22 @@ class FencedModel(models.Model):
     for _method in (save, asave, delete, adelete):
         _method.alters_data = True  # type: ignore[union-attr]
     del _method
+
+    @classmethod
+    def check(cls, **options: Any) -> list[checks.CheckMessage]:
+        """Return what Django's checks find, and an error for a field of `fenced_by` that the model has not."""
+        found: list[checks.CheckMessage] = super().check(**options)
+        roots = [field.root for field in parse(cls.fenced_by).fields] if cls.fenced_by else []
+        return found + [
+            checks.Error(
+                f"fenced_by {cls.fenced_by!r} has {{{root}}}, and the model has no such attribute.",
+                hint="Write a field of the model, such as {pk}.",
+                obj=cls,
+                id=BAD_FIELD,
+            )
+            for root in roots
+            if not hasattr(cls, root)
+        ]
 
     def _do_update(
         self, base_qs: Any, using: Any, pk_val: Any, values: Any, *args: Any, **kwargs: Any

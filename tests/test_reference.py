@@ -10,7 +10,7 @@ from types import FunctionType
 import pytest
 
 import redis_locks
-from redis_locks import exceptions, signals
+from redis_locks import exceptions, fencing, signals
 from redis_locks.checks import (
     configuration,
     row_locks,
@@ -81,7 +81,7 @@ def test_each_exception_has_its_row(error: type[exceptions.LockError]) -> None:
 
 def test_each_check_has_its_row() -> None:
     modules = (
-        *(configuration, configured, row_locks, servers, task_order),
+        *(configuration, configured, fencing, row_locks, servers, task_order),
         *(view_checks, view_names, view_order),
     )
     ids = {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import messages
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.utils import unquote
+from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -23,7 +24,7 @@ from redis_locks.exceptions import StaleHold
 from redis_locks.fencing import FencedRows
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
-from redis_locks.rows.fenced_rows import FENCE
+from redis_locks.rows.fences import FENCE, fenced
 from redis_locks.values.keys import MAX_SET
 from redis_locks.values.name_templates import parse
 
@@ -48,15 +49,25 @@ class FencedModelAdmin(_Base):
     takes no lock.
     """
 
-    lock_name: str
-    """A template over the row's attributes: ``"order:{pk}"``. Use the name that all other writers use."""
+    lock_name: str | None = None
+    """A template over the row's attributes: ``"order:{pk}"``. Use the name that all other writers use.
+
+    None: the model's `fenced_by`.
+    """
 
     lock_wait: float = 5.0
     """Seconds to wait while somebody else holds the lock."""
 
     def get_lock_name(self, obj: Any) -> str:
         """Return the name of a row's lock: `lock_name`, filled in. Override it for other names."""
-        return parse(self.lock_name).render(lambda root: getattr(obj, root))
+        template = self.lock_name or obj.fenced_by
+        if template is None:
+            msg = (
+                f"{type(self).__name__} has no lock_name: write the name of the row's lock, such as "
+                f"'order:{{pk}}', or declare it by fenced_by of {type(obj).__name__}"
+            )
+            raise ImproperlyConfigured(msg)
+        return parse(template).render(lambda root: getattr(obj, root))
 
     def changeform_view(
         self,
@@ -82,6 +93,30 @@ class FencedModelAdmin(_Base):
         """Show the list, or do what is chosen there, each row's change under its lock."""
         view = partial(super().changelist_view, request, extra_context)
         return self._answer(request, None, self.has_change_permission, view)
+
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Return the actions. Each runs under the locks of the rows that are chosen, and its writes are fenced."""
+        found: Any = super().get_actions(request)
+        # Deletion takes the locks itself, for any number of rows.
+        return {
+            name: (action if name == "delete_selected" else self._locked(action), name, description)
+            for name, (action, _, description) in found.items()
+        }
+
+    def _locked(self, action: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(action)
+        def locked(admin: Any, request: HttpRequest, queryset: QuerySet[Any]) -> Any:
+            objs = list(queryset[: MAX_SET + 1])
+            if not objs:
+                return action(admin, request, queryset)
+            if len(objs) > MAX_SET:
+                text = _("Choose at most %(most)d rows: an action holds the locks of all of them.")
+                self.message_user(request, text % {"most": MAX_SET}, messages.ERROR)
+                return None
+            with self._hold(request, objs) as hold, fenced(hold):
+                return action(admin, request, queryset)
+
+        return locked
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001 - Django's
         """Save the row under the hold of the request."""

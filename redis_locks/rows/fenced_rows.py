@@ -16,30 +16,13 @@ from django.db import IntegrityError, connections, models, transaction
 
 from redis_locks.exceptions import StaleHold, UnfencedWrite
 from redis_locks.locks.hold import Hold
+from redis_locks.rows.fences import FENCE, fenced_by_hand, fencing_token_of
 from redis_locks.rows.sources import primary_of
 
 M = TypeVar("M", bound=models.Model)
 
-FENCE = "fence"
-
 BATCH = 500
 """How many rows one query of a bulk write names."""
-
-
-def fencing_token_of(hold: object) -> int:
-    """Return the fencing token of `hold`. Raises TypeError, or StaleHold if the hold is known to be lost."""
-    if isinstance(hold, Hold):
-        if hold.is_lost:
-            msg = (
-                f"Lock {hold.name!r}, held with fencing token {hold.fencing_token}, was lost: nothing "
-                "was saved. Acquire the lock again and start from what the row says now"
-            )
-            raise StaleHold(msg)
-        return hold.fencing_token
-    if isinstance(hold, int) and not isinstance(hold, bool) and hold > 0:
-        return hold
-    msg = f"hold must be a Hold or the fencing token of one (a positive int), not {hold!r}"
-    raise TypeError(msg)
 
 
 class FencedRows(Generic[M]):
@@ -277,14 +260,29 @@ def _refuse_stale(rows: models.QuerySet[Any], token: int) -> None:
         raise stale_hold(rows.model, pk, fence, token)
 
 
-def require_hold(model: type[models.Model], what: str, instead: str) -> None:
-    """Raise UnfencedWrite if rows of the model are not to be changed without a hold."""
+def require_hold(
+    model: type[models.Model], what: str, instead: str, lock: str | None = None
+) -> None:
+    """Raise UnfencedWrite if rows of the model are not to be changed without a hold.
+
+    Args:
+        model: The model.
+        what: What would change rows.
+        instead: How to give it a hold.
+        lock: The name of the lock that the row is under; None if that is not known.
+    """
     if getattr(model, "fenced", None) == "required":
+        takes = "" if lock is None else f"take lock {lock!r} around it, or "
         msg = (
-            f'{model._meta.label} has fenced = "required", so {what} needs a hold: write {instead}. '
+            f'{model._meta.label} has fenced = "required", so {what} needs a hold: {takes}write {instead}. '
             "Nothing was written"
         )
         raise UnfencedWrite(msg)
+
+
+def is_fenced(model: type[models.Model]) -> bool:
+    """Whether rows of the model have a fence."""
+    return hasattr(model, "fenced")
 
 
 class FencedQuerySet(models.QuerySet[M]):
@@ -311,20 +309,30 @@ class FencedQuerySet(models.QuerySet[M]):
         clone._under_hold = self._under_hold
         return clone
 
-    def _require_hold(self, what: str, instead: str) -> None:
-        if not self._under_hold:
-            require_hold(self.model, what, f"fenced(hold).{instead}")
+    def _fenced_by_hand(self, what: str, instead: str) -> FencedRows[M] | None:
+        """Return the rows under the hold of a `fenced` block; None: outside, or if that has been done."""
+        if self._under_hold or not is_fenced(self.model):
+            return None
+        hold = fenced_by_hand()
+        if hold is not None:
+            return FencedRows(self, hold)
+        require_hold(self.model, what, f"fenced(hold).{instead}")
+        return None
 
     def update(self, **values: Any) -> int:
         """Update the rows; see `fenced`."""
-        self._require_hold("update()", "update(...)")
+        rows = self._fenced_by_hand("update()", "update(...)")
+        if rows is not None:
+            return rows.update(**values)
         return super().update(**values)
 
     update.alters_data = True  # type: ignore[attr-defined]  # no template calls it
 
     def delete(self) -> tuple[int, dict[str, int]]:
         """Delete the rows; see `fenced`."""
-        self._require_hold("delete()", "delete()")
+        rows = self._fenced_by_hand("delete()", "delete()")
+        if rows is not None:
+            return rows.delete()
         return super().delete()
 
     delete.alters_data = True  # type: ignore[attr-defined]  # as above
@@ -334,7 +342,9 @@ class FencedQuerySet(models.QuerySet[M]):
         self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
     ) -> int:
         """Update these fields of the rows; see `fenced`."""
-        self._require_hold("bulk_update()", "bulk_update(...)")
+        rows = self._fenced_by_hand("bulk_update()", "bulk_update(...)")
+        if rows is not None:
+            return rows.bulk_update(objs, fields, batch_size)
         return super().bulk_update(objs, _without_fence(fields), batch_size)
 
     bulk_update.alters_data = True  # type: ignore[attr-defined]  # as above
@@ -350,7 +360,16 @@ class FencedQuerySet(models.QuerySet[M]):
     ) -> list[M]:
         """Insert the rows; see `fenced`."""
         if update_conflicts:
-            self._require_hold("bulk_create(update_conflicts=True)", "bulk_create(...)")
+            rows = self._fenced_by_hand("bulk_create(update_conflicts=True)", "bulk_create(...)")
+            if rows is not None:
+                return rows.bulk_create(
+                    objs,
+                    batch_size,
+                    ignore_conflicts=ignore_conflicts,
+                    update_conflicts=True,
+                    update_fields=update_fields or (),
+                    unique_fields=unique_fields or (),
+                )
         return super().bulk_create(
             objs, batch_size, ignore_conflicts, update_conflicts, update_fields, unique_fields
         )

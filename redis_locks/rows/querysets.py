@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NoReturn, Self, TypeVar
 
-from django.db.models import Model, Q
+from django.db.models import Model
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.locks.hold import Hold
 from redis_locks.rows.blocks import checked_of, checked_wait, lock_rows
-from redis_locks.rows.fenced_rows import FencedQuerySet
+from redis_locks.rows.fenced_rows import FencedQuerySet, FencedRows, is_fenced
+from redis_locks.rows.fences import fenced_by_hand
+from redis_locks.rows.locked_rows import LockedRows
 from redis_locks.rows.sources import among, is_null, needs_all
 from redis_locks.values import modes
 from redis_locks.values.arguments import optional_text
@@ -105,8 +109,11 @@ class RedisLockQuerySet(FencedQuerySet[M]):
             rows.query.get_compiler = asked.refuse_sql  # type: ignore[method-assign]  # clones keep it
         return rows
 
-    def _lock_first(self, verb: str, least: RowMode = "key_share") -> Self:
-        """Lock the rows, in `least` or the stronger mode that was chosen; return these rows, which lock nothing more."""
+    def _lock_first(self, verb: str, least: RowMode = "key_share") -> tuple[Self, LockedRows[M]]:
+        """Lock the rows, in `least` or the stronger mode that was chosen.
+
+        Return a queryset of these rows, which locks nothing more, and the rows.
+        """
         options = self._lock_options or {}
         self._note_asked()
         if self._fields is not None:  # type: ignore[attr-defined]  # what values() names
@@ -116,11 +123,24 @@ class RedisLockQuerySet(FencedQuerySet[M]):
             )
             raise NotImplementedError(msg)
         mode: RowMode = least if modes.covers(least, options["mode"]) else options["mode"]
+        of = options["of"]
+        if of and least != "key_share":
+            of = ("self", *of)  # what is written is locked, whatever else is
         rows = self._locked_by(None).prefetch_related(None)
-        with lock_rows(rows, **{**options, "mode": mode}) as locked:
+        with lock_rows(rows, **{**options, "mode": mode, "of": of}) as locked:
             pass  # the transaction keeps them
         rows.query.clear_limits()
-        return rows.filter(among([row.pk for row in locked])) if locked else rows.none()
+        return rows.filter(among([row.pk for row in locked])) if locked else rows.none(), locked
+
+    def _to_write(self, verb: str, least: RowMode) -> list[Self | FencedRows[M]]:
+        """Lock the rows; return them as what can write them. Rows that have a fence come by the hold that has their locks."""
+        rows, locked = self._lock_first(verb, least)
+        if self._under_hold or not is_fenced(self.model) or fenced_by_hand() is not None:
+            return [rows]
+        by_hold: dict[Hold, list[Any]] = {}
+        for row in locked:
+            by_hold.setdefault(locked.hold_of(row), []).append(row.pk)
+        return [FencedRows(rows.filter(among(pks)), hold) for hold, pks in by_hold.items()]
 
     def iterator(self, chunk_size: int | None = None) -> Iterator[Any]:
         """Iterate. If the rows are to be locked, it locks and reads all of them first."""
@@ -155,7 +175,7 @@ class RedisLockQuerySet(FencedQuerySet[M]):
 
     def aggregate(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Aggregate. If the rows are to be locked, it locks all of them first."""
-        rows = self if self._lock_options is None else self._lock_first("aggregate()")
+        rows = self if self._lock_options is None else self._lock_first("aggregate()")[0]
         return super(RedisLockQuerySet, rows).aggregate(*args, **kwargs)
 
     def explain(self, *, format: str | None = None, **options: Any) -> str:  # noqa: A002 - Django's
@@ -170,8 +190,7 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         if self._lock_options is None or self.query.is_sliced:
             return super().update(**values)
         self._result_cache = None
-        rows = self._lock_first("update()", "no_key")
-        return super(RedisLockQuerySet, rows).update(**values)
+        return sum(each.update(**values) for each in self._to_write("update()", "no_key"))
 
     update.alters_data = True  # type: ignore[attr-defined]  # no template calls it
 
@@ -182,10 +201,13 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         """
         if self._lock_options is None or self.query.is_sliced:
             return super().delete()
-        rows = self._lock_first("delete()", "exclusive")
-        deleted = super(RedisLockQuerySet, rows).delete()
+        total, deleted = 0, Counter[str]()
+        for each in self._to_write("delete()", "exclusive"):
+            some, by_label = each.delete()
+            total += some
+            deleted.update(by_label)
         self._result_cache = None
-        return deleted
+        return total, dict(deleted)
 
     delete.alters_data = True  # type: ignore[attr-defined]  # as above
     delete.queryset_only = True  # type: ignore[attr-defined]  # no manager has it
@@ -194,12 +216,13 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
     ) -> int:
         """Update these fields of the rows. If they are to be locked, it locks all of `objs` first."""
-        objs, rows = list(objs), self
+        objs = list(objs)
         # Django refuses instances that have no row.
-        if self._lock_options is not None and not any(is_null(each.pk) for each in objs):
-            wanted = among([each.pk for each in objs]) if objs else Q(pk__in=())
-            rows = RedisLockQuerySet._lock_first(self.filter(wanted), "bulk_update()", "no_key")
-        return super(RedisLockQuerySet, rows).bulk_update(objs, fields, batch_size)
+        if self._lock_options is None or any(is_null(each.pk) for each in objs):
+            return super().bulk_update(objs, fields, batch_size)
+        rows = self.filter(among([each.pk for each in objs])) if objs else self.none()
+        parts: list[Any] = RedisLockQuerySet._to_write(rows, "bulk_update()", "no_key")
+        return sum(each.bulk_update(objs, fields, batch_size) for each in parts)
 
     bulk_update.alters_data = True  # type: ignore[attr-defined]  # as above
 

@@ -36,6 +36,33 @@ class Guarded(FencedModel):
     objects = RedisLockManager()
 
 
+class Declared(FencedModel):
+    """A row that says under which lock it is."""
+
+    fenced_by = "soft:{pk}"
+    state = models.CharField(max_length=9, default="new")
+
+    objects = RedisLockManager()
+
+
+class Strict(FencedModel):
+    """The same, and it is changed under a hold only."""
+
+    fenced = "required"
+    fenced_by = "soft:{pk}"
+    state = models.CharField(max_length=9, default="new")
+
+    objects = RedisLockManager()
+
+
+class Undeclared(FencedModel):
+    """A row that does not say under which lock it is."""
+
+    state = models.CharField(max_length=9, default="new")
+
+    objects = RedisLockManager()
+
+
 class Titled(models.Model):
     """A row of a model without a fence."""
 

@@ -1,0 +1,39 @@
+"""What the caller holds itself, or whoever waits for its call: to write under, not to acquire."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterator
+from types import FrameType
+
+from redis_locks.protocol.lease import STACK, Lease
+from redis_locks.values.bridges import may_wait_for, waiting_for
+from redis_locks.values.identity import session
+from redis_locks.values.local_locks import Held
+
+
+def own_lease(names: Collection[str]) -> Lease | None:
+    """Return the latest lease around the caller that has one of these locks, on any server; None if there is none.
+
+    It may be lost by now. A hold that was acquired by hand counts inside ``with hold:`` only.
+    """
+    for held, frames in _around(names):
+        for lease in _having(names, held):
+            if lease.is_around(held, frames):
+                return lease
+    return None
+
+
+def _around(names: Collection[str]) -> Iterator[tuple[Held, Container[FrameType]]]:
+    its = session()
+    yield its.held, STACK
+    # To see who waits for this call takes a look at stacks. Most often nobody around has any of the locks.
+    if its.is_called and any(any(_having(names, held)) for held in may_wait_for(its)):
+        for each in waiting_for(its):
+            yield each.held, each.frames
+
+
+def _having(names: Collection[str], held: Held) -> Iterator[Lease]:
+    """Yield the open leases that have one of these locks, the latest first; not those that have the intent only."""
+    for lease in reversed(list(held.open)):
+        if any(name in names and name not in lease.intents for _, name in lease.plan.places):
+            yield lease
