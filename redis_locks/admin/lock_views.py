@@ -79,9 +79,6 @@ class LockViews:
             "order": _order(self._request),
             "live_url": pages.path("data"),
             "stats_url": pages.url("stats"),
-            # The admin's own template looks for these around the content.
-            "cl": {"opts": self._model_admin.opts},
-            "actions_on_top": True,
         }
         return self._page("list", context | (extra_context or {}), self._list)
 
