@@ -25,6 +25,7 @@ from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, audit
 from redis_locks.inspection.queries import MOST_WAITERS, read_lock
 from redis_locks.models import Lock
+from redis_locks.values.keys import validate_name
 from redis_locks.values.text import printable
 
 Party = TypeVar("Party", HolderInfo, WaiterInfo)
@@ -189,7 +190,7 @@ def existing(name: str, using: str | None, most: int | None = MOST_WAITERS) -> L
         LockBackendError: Redis could not be asked.
     """
     try:
-        return blocking_answer(using, partial(read_lock, name=name, most=most))
+        return blocking_answer(using, partial(read_lock, name=validate_name(name), most=most))
     except ValueError as error:
         raise Http404(str(error)) from error
 

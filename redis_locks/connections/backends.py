@@ -5,7 +5,8 @@ Locks acquire through it; `inspection` and `statistics` ask it outside of any ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -175,17 +176,33 @@ class Backend:
         """Run `action` on a link, again on a new one if that breaks, so it must be safe to repeat.
 
         Raises:
-            LockBackendError: Redis could not be asked.
+            LockBackendError: Redis could not be asked, or its reply cannot be read.
         """
         until = monotonic() + _PATIENCE
         try:
-            reply, _ = await persist(driver, action, until, unreachable_until=0.0)
+            with self.understood():
+                reply, _ = await persist(driver, action, until, unreachable_until=0.0)
         except Unreachable as error:
             raise LockBackendError(str(error)) from error
         except LinkBroken as error:
             msg = f"{self.description} does not answer: {error}"
             raise LockBackendError(msg) from error
         return reply
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """Raise LockBackendError for what reading a reply raises: the server is none of ours, or others write our keys.
+
+        Arguments of callers are checked outside.
+        """
+        try:
+            yield
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            msg = (
+                f"{self.description} sent a reply that cannot be read ({type(error).__name__}: {error}). Either it is no "
+                "Redis or Valkey, or other programs write to the keys of locks"
+            )
+            raise LockBackendError(msg) from error
 
 
 Question = Callable[[Backend, Driver], Coroutine[Any, Any, T]]
@@ -224,14 +241,16 @@ def backend_for(using: str | None) -> Backend:
 def blocking_answer(using: str | None, question: Question[T]) -> T:
     """Return what `question` finds out on the server `using`; blocks."""
     backend = backend_for(using)
-    return run_blocking(question(backend, backend.driver))
+    with backend.understood():
+        return run_blocking(question(backend, backend.driver))
 
 
 async def async_answer(using: str | None, question: Question[T]) -> T:
     """Return what `question` finds out on the server `using`."""
     backend = backend_for(using)
     driver, _ = await backend.of_loop()
-    return await question(backend, driver)
+    with backend.understood():
+        return await question(backend, driver)
 
 
 def described(description: str) -> Backend | None:

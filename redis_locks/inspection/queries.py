@@ -99,17 +99,17 @@ def lock(name: str, *, using: str | None = None) -> LockInfo | None:
         TypeError: `name` is not a string.
         ValueError: `name` cannot name a lock.
     """
-    return blocking_answer(using, partial(read_lock, name=name))
+    return blocking_answer(using, partial(read_lock, name=validate_name(name)))
 
 
 def whole_lock(name: str, *, using: str | None = None) -> LockInfo | None:
     """Return one lock with all its holders and waiters, for those who are to end them; see `lock`."""
-    return blocking_answer(using, partial(read_lock, name=name, most=None))
+    return blocking_answer(using, partial(read_lock, name=validate_name(name), most=None))
 
 
 async def alock(name: str, *, using: str | None = None) -> LockInfo | None:
     """Return one lock, or None; see `lock`."""
-    return await async_answer(using, partial(read_lock, name=name))
+    return await async_answer(using, partial(read_lock, name=validate_name(name)))
 
 
 def _locks_of(limit: int | None, names: Sequence[str] | None) -> Question[list[LockInfo]]:
@@ -212,7 +212,7 @@ async def read_lock(
     backend: Backend, driver: Driver, *, name: str, most: int | None = MOST_WAITERS
 ) -> LockInfo | None:
     """Return one lock, with `most` holders and waiters (None: all); None if nobody holds it or waits for it."""
-    snapshot = await _whole(backend, driver, validate_name(name), most)
+    snapshot = await _whole(backend, driver, name, most)
     return next(iter(_in_use([name], [snapshot])), None)
 
 
@@ -299,7 +299,11 @@ async def _whole(
 
     await in_parts(part, _PARTIES)
     while place != NO_PLACE:
+        before = place
         await part(seen.holders[-1][1] if seen.holders else 0, 0)
+        if place == before:
+            msg = f"the line goes on at {place!r} again"
+            raise ValueError(msg)
     return seen._replace(
         holders=tuple(islice(holders.values(), most)), waiters=tuple(islice(waiters.items(), most))
     )

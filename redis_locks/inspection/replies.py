@@ -166,8 +166,8 @@ def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
     held, line = [_text(field) for field in held], [_text(field) for field in line]
     return Snapshot(
         int(at_ms),
-        waiting,
-        holding,
+        int(waiting),
+        int(holding),
         tuple(
             (token, _milliseconds(ends), claim)
             for token, ends, claim in zip(*[iter(held)] * 3, strict=True)

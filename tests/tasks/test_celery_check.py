@@ -45,6 +45,16 @@ def test_a_module_that_cannot_be_imported_is_left_to_others(
     assert "tests.tasks.broken.tasks" in caplog.text
 
 
-def test_without_celery_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "celery")
+def test_without_a_task_queue_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    for queue in (
+        "arq",
+        "celery",
+        "django_tasks",
+        "dramatiq",
+        "huey",
+        "procrastinate",
+        "rq",
+        "taskiq",
+    ):
+        monkeypatch.delitem(sys.modules, queue, raising=False)
     assert check_task_order([apps.get_app_config("wrong_order")]) == []
