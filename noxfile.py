@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -30,6 +31,12 @@ VERSIONS = [
     ("3.14", "6.1"),
 ]
 PYTHON = "3.13"  # for sessions whose result depends on it
+# Packages that are installed beside us, each of which has its own wish for redis-py.
+NEIGHBOURS = [
+    *(f"celery[redis]=={version}.*" for version in ("5.4", "5.5", "5.6", "5.7")),
+    "arq==0.28.*",
+    "channels-redis",
+]
 NEWEST_DJANGO = VERSIONS[-1][1]
 
 
@@ -117,6 +124,14 @@ def floors() -> list[str]:
 def lowest(session: nox.Session) -> None:
     """Run tests with the lowest versions of all dependencies; arguments after -- go to pytest."""
     session.install("-e", ".[test]", *floors())
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session(python=VERSIONS[0][0])
+@nox.parametrize("redis", ["6.4", "7.4"])
+def clients(session: nox.Session, redis: str) -> None:
+    """Run tests with releases of redis-py between the lowest and the newest; arguments after -- go to pytest."""
+    session.install("-e", ".[test]", f"redis=={redis}.*")
     session.run("python", "-m", "pytest", *session.posargs)
 
 
@@ -283,6 +298,27 @@ def wheel(session: nox.Session) -> None:
         session.run("python", "-c", "import redis_locks; print(redis_locks.__version__)")
 
 
+def resolve_beside_neighbours(session: nox.Session, wheel: Path) -> None:
+    """Fail unless pip finds versions with which each neighbour and the wheel can be installed together."""
+    report = Path(session.create_tmp()).resolve() / "resolved.json"
+    for neighbour in NEIGHBOURS:
+        resolve = [
+            "pip",
+            "install",
+            "-q",
+            "--dry-run",
+            "--ignore-installed",
+            "--report",
+            str(report),
+        ]
+        session.run("python", "-m", *resolve, neighbour, str(wheel))
+        packages = json.loads(report.read_text())["install"]
+        (client,) = (
+            each["metadata"]["version"] for each in packages if each["metadata"]["name"] == "redis"
+        )
+        session.log("%s is installed beside us, with redis-py %s", neighbour, client)
+
+
 TRY_WHEEL = """
 import django
 from django.conf import settings
@@ -315,6 +351,7 @@ def release(session: nox.Session) -> None:
     session.run("python", "-m", "build", "--outdir", str(dist))
     session.run("twine", "check", "--strict", *map(str, dist.iterdir()))
     (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    resolve_beside_neighbours(session, wheel.resolve())
     clean = Path(session.create_tmp()).resolve() / "clean"
     shutil.rmtree(clean, ignore_errors=True)
     clean.mkdir()

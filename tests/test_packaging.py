@@ -92,6 +92,15 @@ def test_the_supported_versions_are_those_that_are_tested() -> None:
     assert {*djangos} == {django for _, django in tested}
 
 
+def test_readme_names_the_floor_of_each_client() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        ranges = tomllib.load(file)["project"]["dependencies"]
+    floors = dict(re.findall(r"^([\w-]+)>=([\d.]+)", "\n".join(ranges), re.MULTILINE))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for package, name in (("redis", "redis-py"), ("django-redis",) * 2, ("hiredis",) * 2):
+        assert f"{name} {floors[package]} " in readme
+
+
 SPACED = """
 from pathlib import Path
 from django.conf import settings

@@ -37,7 +37,7 @@ def _check_connection(ours: Settings, using: str | None) -> list[CheckMessage]:
     except ImproperlyConfigured as error:
         hint = (
             f"Set {ours.entry(using)} to a CACHES alias of django-redis or of Django's Redis cache. A "
-            "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL will do, too. So will "
+            "redis://, valkey://, unix://, redis+sentinel:// or redis+cluster:// URL will do, too. So will "
             "the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster."
         )
         return [Error(str(error), hint=hint, id=NO_CONNECTION)]

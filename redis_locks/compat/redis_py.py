@@ -50,8 +50,10 @@ class _Queueing:
         thread_local: bool = True,  # noqa: FBT001, FBT002 - redis-py's
         raise_on_release_error: bool = True,  # noqa: FBT001, FBT002 - redis-py's
     ) -> None:
-        arguments: Any = (redis, name, timeout, sleep, blocking, blocking_timeout)
-        super().__init__(*arguments, thread_local, raise_on_release_error)  # type: ignore[call-arg]
+        arguments: Any = (redis, name, timeout, sleep, blocking, blocking_timeout, thread_local)
+        # Not said unless it matters: redis-py 5.2 has no such argument.
+        unusual = {} if raise_on_release_error else {"raise_on_release_error": False}
+        super().__init__(*arguments, **unusual)
         if thread_local:
             self.local = _Local()
 
@@ -233,6 +235,17 @@ class AsyncLock(_Queueing, AsyncRedisLock):
         wait = self._wait(self.sleep, blocking=blocking, blocking_timeout=blocking_timeout)
         driver = await wakeups.loop_driver_of(self.redis)
         return await self._acquire(driver, request, wait, self.sleep)
+
+    async def release(self) -> None:
+        """Release the lock and hand it to the first waiter; see `Lock.release`."""
+        token = self.local.token
+        try:
+            await super().release()
+        except LockError:
+            raise
+        except Exception:
+            self.local.token = token  # redis-py 5 forgets it before it asks the server
+            raise
 
     async def do_release(self, expected_token: Any) -> None:
         """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""

@@ -150,7 +150,7 @@ ENTRIES: Mapping[str, Entry] = {
     "CONNECTION": Entry(
         "connection",
         _connection,
-        "Give a CACHES alias, or a redis://, rediss://, unix://, redis+sentinel:// or redis+cluster:// URL. "
+        "Give a CACHES alias, or a redis://, valkey://, unix://, redis+sentinel:// or redis+cluster:// URL. "
         "The dotted path of a callable that returns a redis.Redis or a redis.RedisCluster will do, too.",
     ),
     "SERVERS": Entry(

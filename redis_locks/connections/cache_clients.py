@@ -1,4 +1,7 @@
-"""The Redis clients behind Django's caches, and whether a client talks to one server."""
+"""The Redis clients behind Django's caches, and whether a client talks to one server.
+
+No package of caches is imported here. Django has imported the backends that CACHES names.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,18 @@ import redis
 from django.core.cache import caches
 from django.core.cache.backends.redis import RedisCache as DjangoRedisCache
 from django.core.exceptions import ImproperlyConfigured
-from django_redis import get_redis_connection
-from django_redis.cache import RedisCache as PackageRedisCache
-from django_redis.client import ShardClient
-from redis.sentinel import SentinelConnectionPool
 
+from redis_locks.connections.client_twins import blocking_twin
 from redis_locks.drivers.addresses import check_database
+from redis_locks.exceptions import LockBackendError
+
+# Where a cache has what gives its clients: that of django-redis or django-valkey, and that of django-cachex.
+_CLIENT_ATTRIBUTES = ("client", "adapter")
+
+_ADVICE = (
+    "It must be a redis.Redis or a valkey.Valkey of one primary. For a cluster, write "
+    "'redis+cluster://host:port' instead, and for another client 'redis://host:port/1'."
+)
 
 
 def clients_of_cache(alias: str) -> list[redis.Redis]:
@@ -41,7 +50,14 @@ def _clients_of(alias: str) -> list[object]:
     # A backend object of our own: Django's keeps its pools per thread and per object.
     backend = caches.create_connection(alias)
     where = caches.settings[alias].get("LOCATION")
-    if isinstance(backend, (DjangoRedisCache, PackageRedisCache)) and not where:
+    by_package = [name for name in _CLIENT_ATTRIBUTES if hasattr(type(backend), name)]
+    if not isinstance(backend, DjangoRedisCache) and not by_package:
+        msg = (
+            f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on "
+            "Redis. Use an alias of django-redis, of django-valkey or of Django's Redis cache, or a URL."
+        )
+        raise ImproperlyConfigured(msg)
+    if not where:
         # Said by us, as the packages' own words name neither.
         msg = (
             f"redis_locks: CACHES[{alias!r}]['LOCATION'] is {where!r}. Give the address of the server, "
@@ -54,16 +70,9 @@ def _clients_of(alias: str) -> list[object]:
                 check_database(url)
     if isinstance(backend, DjangoRedisCache):
         return [backend._cache.get_client(None, write=True)]  # noqa: SLF001 - no public way
-    if isinstance(backend, PackageRedisCache):
-        client = backend.client
-        if isinstance(client, ShardClient):
-            return list(client._serverdict.values())  # noqa: SLF001 - as above
-        return [get_redis_connection(alias, write=True)]
-    msg = (
-        f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on "
-        "Redis. Use an alias of django-redis or of Django's Redis cache, or a URL."
-    )
-    raise ImproperlyConfigured(msg)
+    package_client = getattr(backend, by_package[0])
+    shards = getattr(package_client, "_serverdict", None)  # ShardClient's: a client for each server
+    return list(shards.values()) if shards else [package_client.get_client(write=True)]
 
 
 def single_server(client: object, origin: str) -> redis.Redis:
@@ -72,16 +81,20 @@ def single_server(client: object, origin: str) -> redis.Redis:
     Raises:
         ImproperlyConfigured: It is no client, or one of several servers.
     """
-    if isinstance(client, redis.Redis):
-        pool = client.connection_pool
-        if isinstance(pool, SentinelConnectionPool) and not pool.is_master:
-            msg = (
-                f"redis_locks: {origin} is for reading from replicas (slave_for). Give what "
-                "Sentinel.master_for() returns."
-            )
-            raise ImproperlyConfigured(msg)
-        return client
-    kind = f"{type(client).__module__}.{type(client).__qualname__}"
-    advice = "It must be a redis.Redis of one primary."
-    msg = f"redis_locks: {origin} gives a {kind}. {advice}"
-    raise ImproperlyConfigured(msg)
+    pool = getattr(client, "connection_pool", None)
+    if not getattr(pool, "is_master", True):
+        msg = (
+            f"redis_locks: {origin} is for reading from replicas (slave_for). Give what "
+            "Sentinel.master_for() returns, or the URL redis+sentinel://host:port/service/db."
+        )
+        raise ImproperlyConfigured(msg)
+    try:
+        found = client if isinstance(client, redis.Redis) else blocking_twin(client)
+    except LockBackendError as error:
+        msg = f"redis_locks: {origin}: {error}"
+        raise ImproperlyConfigured(msg) from error
+    if found is None:
+        kind = f"{type(client).__module__}.{type(client).__qualname__}"
+        msg = f"redis_locks: {origin} gives a {kind}. {_ADVICE}"
+        raise ImproperlyConfigured(msg)
+    return found

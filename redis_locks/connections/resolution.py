@@ -18,6 +18,7 @@ from redis.exceptions import RedisClusterException
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.cache_clients import clients_of_cache, single_server
+from redis_locks.connections.client_twins import is_other_cluster
 from redis_locks.drivers import cluster_endpoint, sentinel_url
 from redis_locks.drivers.addresses import check_database
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
@@ -25,6 +26,12 @@ from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError
 
 SCHEMES = ("redis", "rediss", "unix", *sentinel_url.SCHEMES, *cluster_endpoint.SCHEMES)
+VALKEY_SCHEMES = {
+    scheme.replace("rediss", "valkeys").replace("redis", "valkey"): scheme
+    for scheme in SCHEMES
+    if scheme != "unix"
+}
+"""Valkey's own names, each with Redis's name for the same."""
 
 Client = redis.Redis | redis.RedisCluster
 
@@ -55,9 +62,10 @@ def resolve(using: str | None = None) -> Endpoint | ClusterEndpoint:
 
     Args:
         using: A name in REDIS_LOCKS["SERVERS"], a CACHES alias, a URL, or a dotted path. The alias is one of
-            django-redis or Django's own Redis cache. The scheme is redis, rediss, unix, redis+sentinel,
-            rediss+sentinel, redis+cluster or rediss+cluster. The path names a callable that returns a ``redis.Redis``
-            or a ``RedisCluster``, blocking or asyncio.
+            django-redis, django-valkey or Django's own Redis cache. The scheme is redis, rediss, unix,
+            redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster, or the same with valkey for redis.
+            The path names a callable that returns a ``redis.Redis`` or a ``RedisCluster``, blocking or asyncio,
+            or valkey-py's classes of the same kind.
 
     Raises:
         ImproperlyConfigured: ``using`` names nothing that can hold locks.
@@ -148,7 +156,7 @@ def _build(spec: str, servers: Collection[str]) -> _Found:
     msg = (
         f"redis_locks: there is no cache {shown!r} in CACHES (there are: "
         f"{', '.join(sorted(caches.settings))}){named}. Add it, or give a URL "
-        "(redis://, rediss://, unix://, redis+sentinel://, redis+cluster://) or the dotted path "
+        "(redis://, valkey://, unix://, redis+sentinel://, redis+cluster://) or the dotted path "
         "of a callable."
     )
     raise ImproperlyConfigured(msg)
@@ -159,11 +167,13 @@ def _found_server(client: redis.Redis) -> _Found:
 
 
 def _from_url(url: str) -> _Found:
-    scheme = url.partition("://")[0]
+    named, _, rest = url.partition("://")
+    scheme = VALKEY_SCHEMES.get(named, named)
+    url = f"{scheme}://{rest}"
     if scheme not in SCHEMES:
         msg = (
             f"redis_locks: {_without_password(url)!r} has the scheme {scheme!r}; use "
-            f"{', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}."
+            f"{', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}, or the same with valkey for redis."
         )
         raise ImproperlyConfigured(msg)
     form = _FORMS.get(scheme)
@@ -225,7 +235,7 @@ def _from_callable(path: str) -> _Found:
         raise ImproperlyConfigured(msg) from error
     if isinstance(client, redis.RedisCluster):
         return _Found(client, ClusterEndpoint.from_client(client))
-    if isinstance(client, aioredis.RedisCluster):
+    if is_other_cluster(client):
         return _Found(None, ClusterEndpoint.from_client(client))
     return _found_server(single_server(client, f"{path}()"))
 
@@ -242,7 +252,7 @@ def _load_callable(path: str) -> Callable[[], object]:
     if not callable(found):
         msg = (
             f"redis_locks: {path} is a {type(found).__name__}; it must be a callable "
-            "without arguments that returns a redis.Redis or a redis.RedisCluster."
+            "without arguments that returns a redis.Redis, a redis.RedisCluster or valkey-py's twin of one."
         )
         raise ImproperlyConfigured(msg)
     return cast("Callable[[], object]", found)

@@ -9,7 +9,6 @@ from typing import Any
 import redis
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionPool
-from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from redis_locks.conf.settings import Settings, get_settings
@@ -18,6 +17,7 @@ from redis_locks.connections.resolution import resolve
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.drivers.cluster import ClusterDriver
+from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.slots import SLOTS, slot_of
 from redis_locks.values.keys import index_key
@@ -44,7 +44,7 @@ class Probe:
                 "retry": Retry(NoBackoff(), 0),
                 "socket_timeout": self.endpoint.reply_timeout,
                 "socket_connect_timeout": self.endpoint.connect_timeout,
-                "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+                **without_notifications(ConnectionPool),
             },
         )
         # Any: redis-py's own types leave open whether a reply is awaitable.

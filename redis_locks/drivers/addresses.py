@@ -48,7 +48,7 @@ def check_database(url: str) -> None:
         if ".sock/" in path:
             msg = "the database of a unix socket is an option: unix:///path/redis.sock?db=1"
             raise ValueError(msg)
-    elif scheme in {"redis", "rediss"}:
+    elif scheme in {"redis", "rediss", "valkey", "valkeys"}:
         named += [path] if path else []
     else:
         named += [part for part in path.partition("/")[2:] if part]

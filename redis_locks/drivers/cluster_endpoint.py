@@ -94,11 +94,11 @@ class ClusterEndpoint:
         return cls(seeds, endpoint)
 
     @classmethod
-    def from_client(cls, client: redis.RedisCluster | aioredis.RedisCluster) -> ClusterEndpoint:
-        """Return the cluster a redis-py client talks to. Connects to nothing."""
+    def from_client(cls, client: Any) -> ClusterEndpoint:
+        """Return the cluster a client of redis-py or valkey-py talks to. Connects to nothing."""
         manager: Any = client.nodes_manager
         seeds = tuple((node.host, int(node.port)) for node in manager.startup_nodes.values())
-        if isinstance(client, aioredis.RedisCluster):
+        if hasattr(client, "connection_kwargs"):  # an asyncio one
             options = dict(client.connection_kwargs)
             kind = options.pop("connection_class")
             options = {k: v for k, v in options.items() if k not in _OF_THE_CLIENT}
@@ -107,8 +107,9 @@ class ClusterEndpoint:
                 Endpoint.from_pool(aioredis.ConnectionPool(kind, **options)),
                 manager.address_remap,
             )
-        node: Any = client.get_default_node()  # type: ignore[no-untyped-call]
-        endpoint = Endpoint.from_pool(node.redis_connection.connection_pool)
+        node = client.get_default_node()
+        of_node = getattr(node, "redis_connection", None) or node.valkey_connection
+        endpoint = Endpoint.from_pool(of_node.connection_pool)
         # The client gives its nodes one of its own, which calls the user's.
         unheeded = ("redis_connect_func",) if client.user_on_connect_func else ()
         return cls(seeds, replace(endpoint, unheeded=unheeded), manager.address_remap)

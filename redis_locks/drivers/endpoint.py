@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from inspect import Parameter, signature
 from typing import Any
 
 import redis
@@ -24,25 +22,21 @@ from redis.connection import (
     SSLConnection,
     UnixDomainSocketConnection,
 )
-from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
-from redis.sentinel import (
-    SentinelConnectionPool,
-    SentinelManagedConnection,
-    SentinelManagedSSLConnection,
-)
+from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
 
+from redis_locks.drivers.connection_options import parameters, without_notifications
 from redis_locks.drivers.resp import Reader, new_reader
 from redis_locks.drivers.sentinel import Sentinels
 from redis_locks.exceptions import LockBackendError
 
 # What our connections decide by themselves, and what belongs to a pool of redis-py's.
 _OURS = frozenset({
-    "cache", "cache_config", "connection_pool", "decode_responses", "event_dispatcher", "health_check_interval",
-    "legacy_responses", "parser_class", "protocol", "redis_connect_func", "retry", "retry_on_error",
-    "retry_on_timeout",
+    "client_cache", "connection_pool", "decode_responses", "event_dispatcher", "health_check_interval",
+    "legacy_responses", "parser_class", "protocol", "retry", "retry_on_error", "retry_on_timeout",
 })  # fmt: skip
-_OF_POOLS = ("maint_", "maintenance_", "orig_", "oss_cluster_maint_")
+_CONNECT_FUNCTIONS = ("redis_connect_func", "valkey_connect_func")
+_OF_POOLS = ("cache", "maint_", "maintenance_", "orig_", "oss_cluster_maint_")
 
 _ASYNC_TWIN: dict[type[Any], type[Any]] = {
     SentinelManagedSSLConnection: async_sentinel.SentinelManagedSSLConnection,
@@ -53,7 +47,6 @@ _ASYNC_TWIN: dict[type[Any], type[Any]] = {
 }
 _BLOCKING_TWIN = {twin: blocking for blocking, twin in _ASYNC_TWIN.items()}
 
-_SENTINEL_POOLS = (SentinelConnectionPool, async_sentinel.SentinelConnectionPool)
 
 _UNBOUNDED = ConnectionPool().max_connections
 _USUAL_RETRY = redis.Redis().connection_pool.connection_kwargs["retry"]
@@ -126,24 +119,32 @@ class Endpoint:
 
     @classmethod
     def from_pool(cls, pool: Any) -> Endpoint:
-        """Return the endpoint of a redis-py connection pool, blocking or asyncio.
+        """Return the endpoint of a connection pool of redis-py or valkey-py, blocking or asyncio.
 
         Raises:
-            LockBackendError: An asyncio pool has connections that threads cannot have.
+            LockBackendError: The pool has connections that threads, or redis-py, cannot have.
         """
         given = pool.connection_kwargs
         kind = pool.connection_class
         kwargs = {
             key: value
             for key, value in given.items()
-            if key not in _OURS and not key.startswith(_OF_POOLS)
+            if key not in _OURS and not key.startswith((*_CONNECT_FUNCTIONS, *_OF_POOLS))
         }
         if not issubclass(kind, AbstractConnection):
-            kind, kwargs = _twin(kind, kwargs, _BLOCKING_TWIN, "blocking")
-        if isinstance(pool, _SENTINEL_POOLS):
+            of_valkey = _twins_of_valkey(kind)
+            for name in (
+                ("lib_name", "lib_version") if of_valkey else ()
+            ):  # it is not valkey-py that connects
+                kwargs.pop(name, None)
+            kind, kwargs = _twin(kind, kwargs, _BLOCKING_TWIN | of_valkey, "blocking")
+        sentinels = given.get("connection_pool")
+        if isinstance(sentinels, Sentinels):  # of a client that we have made
+            kwargs["connection_pool"] = sentinels
+        elif hasattr(pool, "sentinel_manager"):
             kwargs = {key: kwargs[key] for key in kwargs if key not in {"host", "port"}}
             kwargs["connection_pool"] = Sentinels.of_pool(pool)
-        unheeded = ["redis_connect_func"] if given.get("redis_connect_func") else []
+        unheeded = [name for name in _CONNECT_FUNCTIONS if given.get(name)]
         if isinstance(pool, BlockingConnectionPool) or pool.max_connections != _UNBOUNDED:
             unheeded.append(f"max_connections={pool.max_connections}")
         retry = given.get("retry")
@@ -187,7 +188,7 @@ class Endpoint:
 
     def pause_after(self, failures: int) -> float | None:
         """Return the seconds to pause after so many attempts to connect, as the client's `retry` says; None: give up."""
-        if self.retry is None or 0 <= self.retry.get_retries() < failures:
+        if self.retry is None or 0 <= self.retry._retries < failures:  # noqa: SLF001 - public from redis-py 6 on
             return None
         return float(self.retry._backoff.compute(failures))  # noqa: SLF001 - redis-py's has no public name
 
@@ -208,7 +209,7 @@ class Endpoint:
         return self.connection_class(
             **{
                 **self.kwargs,
-                **self._common(),
+                **self._common(self.connection_class),
                 "retry": Retry(NoBackoff(), 0),
                 "socket_timeout": self.reply_timeout,
                 "socket_connect_timeout": self.connect_timeout,
@@ -222,15 +223,18 @@ class Endpoint:
             LockBackendError: There is none; see `in_loop`.
         """
         kind, kwargs = self.in_loop()
-        return kind(**{**kwargs, **self._common(), "socket_timeout": None})
+        return kind(**{**kwargs, **self._common(kind), "socket_timeout": None})
 
-    def _common(self) -> dict[str, Any]:
-        return {
-            "protocol": 3,
-            "decode_responses": False,
-            "maint_notifications_config": MaintNotificationsConfig(enabled=False),
-            **({} if self.shape is None else self.shape.options),
-        }
+    def _common(self, kind: type[Any]) -> dict[str, Any]:
+        own = {} if self.shape is None else self.shape.options
+        return {"protocol": 3, "decode_responses": False, **without_notifications(kind), **own}
+
+
+def _twins_of_valkey(kind: type[Any]) -> dict[type[Any], type[Any]]:
+    """Return redis-py's blocking class of the same name, if this is one of valkey-py's connections."""
+    names = {each.__name__: each for each in _ASYNC_TWIN}
+    ours = kind.__module__.partition(".")[0] == "valkey" and kind.__name__ in names
+    return {kind: names[kind.__name__]} if ours else {}
 
 
 def _twin(
@@ -245,21 +249,12 @@ def _twin(
     if twin is None:
         msg = f"{kind.__module__}.{kind.__qualname__} has no {world} twin in redis-py"
         raise LockBackendError(msg)
-    taken, known = (_parameters(each) for each in (twin, kind))  # type: ignore[arg-type]
+    taken, known = (parameters(each) for each in (twin, kind))  # type: ignore[arg-type]
     for key in kwargs.keys() - taken:
         if key not in known or kwargs[key] != known[key].default:
             msg = f"{world} connections of redis-py have no option {key}"
             raise LockBackendError(msg)
     return twin, {key: value for key, value in kwargs.items() if key in taken}
-
-
-@cache
-def _parameters(kind: type[Any]) -> Mapping[str, Parameter]:
-    """Return the arguments that a connection class of redis-py takes, those of its bases included."""
-    found: dict[str, Parameter] = {}
-    for base in reversed(kind.__mro__):
-        found |= signature(base.__init__).parameters  # type: ignore[misc]
-    return found
 
 
 def _describe(connection_class: type[Any], kwargs: Mapping[str, Any]) -> str:

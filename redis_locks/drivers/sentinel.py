@@ -13,11 +13,11 @@ import redis.asyncio as aioredis
 from redis import exceptions as redis_errors
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.listener_thread import connect_all_again
 
 Services = Mapping[str, Mapping[str, Any]]
@@ -76,7 +76,7 @@ class Sentinels:
         self._options = {
             **options,
             # Else a new connection would ask for features that a Sentinel does not have.
-            "maint_notifications_config": MaintNotificationsConfig(enabled=False),
+            **without_notifications(redis.Redis),
             **{
                 limit: min(options.get(limit) or PATIENCE, PATIENCE)
                 for limit in ("socket_timeout", "socket_connect_timeout")
@@ -93,7 +93,7 @@ class Sentinels:
             ((client["host"], int(client["port"])) for client in clients),
             manager.sentinel_kwargs,
             least_others=manager.min_other_sentinels,
-            forced_host=manager._force_master_ip,  # noqa: SLF001 - it has no public name
+            forced_host=getattr(manager, "_force_master_ip", None),  # of some releases only
         )
 
     @property

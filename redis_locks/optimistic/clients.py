@@ -16,7 +16,6 @@ import redis.asyncio as aioredis
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from redis.crc import key_slot
-from redis.maint_notifications import MaintNotificationsConfig
 
 from redis_locks.connections.cache_clients import single_server
 from redis_locks.connections.event_loops import PerLoop
@@ -25,6 +24,7 @@ from redis_locks.drivers.asynchronous import UnsharedDriver
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.client_link import ClientDriver, is_plain
+from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.endpoint import Endpoint, Shape
 from redis_locks.optimistic.packets import UNWATCH
 
@@ -73,9 +73,7 @@ class Server:
         self.driver = kind(endpoint, "")
         """The links of threads."""
         self._of_loops = PerLoop(partial(UnsharedDriver, endpoint, ""), UnsharedDriver.aclose)
-        self._options = shape.options | {
-            "maint_notifications_config": MaintNotificationsConfig(enabled=False)
-        }
+        self._options = shape.options
 
     async def of_loop(self) -> UnsharedDriver:
         """Return the links of the running loop's tasks."""
@@ -84,7 +82,8 @@ class Server:
     @cached_property
     def client(self) -> redis.Redis:
         """A client that connects to nothing: pipelines have its callbacks."""
-        options = {**self._endpoint.kwargs, **self._options}
+        quiet = without_notifications(redis.ConnectionPool)
+        options = {**self._endpoint.kwargs, **self._options, **quiet}
         return redis.Redis.from_pool(
             redis.ConnectionPool(self._endpoint.connection_class, **options)
         )
@@ -93,9 +92,8 @@ class Server:
     def async_client(self) -> aioredis.Redis:
         """The same for asyncio."""
         kind, options = self._endpoint.in_loop()
-        return aioredis.Redis.from_pool(
-            aioredis.ConnectionPool(kind, **{**options, **self._options})
-        )
+        options |= self._options | without_notifications(aioredis.ConnectionPool)
+        return aioredis.Redis.from_pool(aioredis.ConnectionPool(kind, **options))
 
     def require_one_slot(self, keys: tuple[str, ...]) -> None:
         """Nothing to check: one server has all keys."""

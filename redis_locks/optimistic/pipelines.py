@@ -10,18 +10,28 @@ from typing import Any, NoReturn
 
 from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.client import EMPTY_RESPONSE, NEVER_DECODE, Pipeline
-from redis.commands import READ_COMMANDS
 from redis.exceptions import ResponseError
 
 from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.optimistic.outcomes import LinkFailed, require_answers
 from redis_locks.optimistic.packets import pack_command
 
-# Read-only commands that redis-py does not list; SCRIPT is its own, before it runs a script.
-_HARMLESS = READ_COMMANDS | {
-    "ECHO", "GEORADIUSBYMEMBER_RO", "GEORADIUS_RO", "MEMORY", "OBJECT", "PING", "SCRIPT", "SORT_RO",
-    "SUBSTR", "TIME", "UNWATCH", "WATCH", "XINFO",
-}  # fmt: skip
+# Commands that write nothing. The list of redis-py differs between its releases, and some lists have
+# GEORADIUS, which may write. SCRIPT is redis-py's own, before it runs a script.
+_HARMLESS = frozenset({
+    "BITCOUNT", "BITFIELD_RO", "BITPOS", "DBSIZE", "DIGEST", "DUMP", "ECHO", "EVALSHA_RO", "EVAL_RO", "EXISTS",
+    "EXPIRETIME", "FCALL_RO", "FT.ALIASLIST", "FT.EXPLAIN", "FT.INFO", "FT.PROFILE", "FT.SEARCH", "GEODIST",
+    "GEOHASH", "GEOPOS", "GEORADIUSBYMEMBER_RO", "GEORADIUS_RO", "GEOSEARCH", "GET", "GETBIT", "GETRANGE",
+    "HEXISTS", "HEXPIRETIME", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HPEXPIRETIME", "HPTTL",
+    "HRANDFIELD", "HSCAN", "HSTRLEN", "HTTL", "HVALS", "JSON.ARRINDEX", "JSON.ARRLEN", "JSON.GET", "JSON.MGET",
+    "JSON.OBJKEYS", "JSON.OBJLEN", "JSON.RESP", "JSON.STRLEN", "JSON.TYPE", "KEYS", "LCS", "LINDEX", "LLEN",
+    "LPOS", "LRANGE", "MEMORY", "MGET", "OBJECT", "PEXPIRETIME", "PING", "PTTL", "RANDOMKEY", "SCAN", "SCARD",
+    "SCRIPT", "SDIFF", "SDIFFCARD", "SINTER", "SINTERCARD", "SISMEMBER", "SMEMBERS", "SMISMEMBER", "SORT_RO",
+    "SRANDMEMBER", "SSCAN", "STRLEN", "SUBSTR", "SUNION", "SUNIONCARD", "TIME", "TTL", "TYPE", "UNWATCH",
+    "WATCH", "XINFO", "XLEN", "XPENDING", "XRANGE", "XREAD", "XREVRANGE", "ZCARD", "ZCOUNT", "ZDIFF", "ZINTER",
+    "ZINTERCARD", "ZLEXCOUNT", "ZMSCORE", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANK",
+    "ZREVRANGE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE", "ZREVRANK", "ZSCAN", "ZSCORE", "ZUNION",
+})  # fmt: skip
 
 
 def _require_reading(command: str) -> None:

@@ -7,6 +7,8 @@ from time import monotonic
 import pytest
 import redis
 import redis.asyncio as aioredis
+import valkey
+import valkey.asyncio
 from django.test import override_settings
 from redis.cluster import ClusterNode
 
@@ -104,6 +106,14 @@ def async_client() -> aioredis.RedisCluster:
     return aioredis.RedisCluster("127.0.0.1", _port())
 
 
+def blocking_client_of_valkey() -> valkey.ValkeyCluster:
+    return valkey.ValkeyCluster("127.0.0.1", _port())
+
+
+def async_client_of_valkey() -> valkey.asyncio.ValkeyCluster:
+    return valkey.asyncio.ValkeyCluster("127.0.0.1", _port())
+
+
 def remapping_client() -> redis.RedisCluster:
     # Its nodes go by another name here, as they do behind a tunnel.
     return redis.RedisCluster(
@@ -119,7 +129,16 @@ def _port() -> int:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("factory", ["blocking_client", "async_client", "remapping_client"])
+@pytest.mark.parametrize(
+    "factory",
+    [
+        "blocking_client",
+        "async_client",
+        "remapping_client",
+        "blocking_client_of_valkey",
+        "async_client_of_valkey",
+    ],
+)
 def test_the_connection_may_be_a_callable_that_returns_a_cluster_client(
     nodes: Nodes, worlds: list[World], name: str, factory: str
 ) -> None:

@@ -23,7 +23,8 @@ TOKENS = pytest.mark.parametrize("token", [None, "given"])
 def retrying(world: World, times: int) -> Any:
     """A client that repeats a command so often whose reply was lost; redis-py's default is 10."""
     retry = Retry if world.kind == "blocking" else AsyncRetry
-    return world.client(retry=retry(NoBackoff(), times))
+    # redis-py 5 repeats nothing unless it is told after which errors.
+    return world.client(retry=retry(NoBackoff(), times), retry_on_error=[redis.ConnectionError])
 
 
 @pytest.fixture

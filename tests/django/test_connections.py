@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import redis
-import redis.asyncio
 from django.core import checks
 from django.core.cache import caches
 from django.core.exceptions import ImproperlyConfigured
@@ -27,10 +26,6 @@ calls: list[int] = []
 def counted_client() -> redis.Redis:
     calls.append(1)
     return redis.Redis(host="counted", port=7000)
-
-
-def async_client() -> object:
-    return redis.asyncio.Redis()
 
 
 def failing_client() -> redis.Redis:
@@ -136,7 +131,6 @@ def test_an_alias_with_a_dot_is_an_alias() -> None:
         ("redis://h/?no_such_option=1", "not a usable URL"),
         ("no.such.path", "cannot be imported"),
         (f"{__name__}.calls", "must be a callable"),
-        (f"{__name__}.async_client", r"asyncio.*redis\.Redis of one primary"),
         ("redis+cluster://host/3", r"looks like redis\+cluster://user:password@host:port"),
         (f"{__name__}.failing_client", "KeyError"),
         (f"{__name__}.replica_client", r"slave_for.*master_for"),

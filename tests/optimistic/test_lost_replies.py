@@ -39,7 +39,8 @@ def test_redis_pys_own_transaction_applies_twice(
 def test_redis_pys_own_retry_applies_a_multi_exec_twice(
     client: redis.Redis, proxy: ExecProxy, name: str
 ) -> None:
-    with redis.Redis.from_url(proxy.url, retry=Retry(NoBackoff(), 3)) as through:
+    retried = {"retry": Retry(NoBackoff(), 3), "retry_on_error": [redis.ConnectionError]}
+    with redis.Redis.from_url(proxy.url, **retried) as through:
         proxy.lose(1)
         with through.pipeline(transaction=True) as pipe:
             pipe.incrby(name, 100)

@@ -145,7 +145,7 @@ def test_what_is_not_trusted_gets_no_lock(
 ) -> None:
     urls = {
         "authority": lambda: tls.url(ssl_ca_certs=Certificates(tmp_path).authority),
-        "host": lambda: tls.url(host="localhost"),
+        "host": lambda: tls.url(host="localhost", ssl_check_hostname="true"),
         "client": lambda: f"{tls.bare_url()}?ssl_ca_certs={tls.certificates.authority}",
         "scheme": lambda: tls.bare_url(scheme="redis"),
     }
