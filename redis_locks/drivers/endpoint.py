@@ -33,7 +33,8 @@ from redis_locks.exceptions import LockBackendError
 # What our connections decide by themselves, and what belongs to a pool of redis-py's.
 _OURS = frozenset({
     "client_cache", "connection_pool", "decode_responses", "event_dispatcher", "health_check_interval",
-    "legacy_responses", "parser_class", "protocol", "retry", "retry_on_error", "retry_on_timeout",
+    "legacy_responses", "lib_name", "lib_version", "parser_class", "protocol", "retry", "retry_on_error",
+    "retry_on_timeout",
 })  # fmt: skip
 _CONNECT_FUNCTIONS = ("redis_connect_func", "valkey_connect_func")
 _OF_POOLS = ("cache", "maint_", "maintenance_", "orig_", "oss_cluster_maint_")
@@ -132,12 +133,7 @@ class Endpoint:
             if key not in _OURS and not key.startswith((*_CONNECT_FUNCTIONS, *_OF_POOLS))
         }
         if not issubclass(kind, AbstractConnection):
-            of_valkey = _twins_of_valkey(kind)
-            for name in (
-                ("lib_name", "lib_version") if of_valkey else ()
-            ):  # it is not valkey-py that connects
-                kwargs.pop(name, None)
-            kind, kwargs = _twin(kind, kwargs, _BLOCKING_TWIN | of_valkey, "blocking")
+            kind, kwargs = _twin(kind, kwargs, _BLOCKING_TWIN | _twins_of_valkey(kind), "blocking")
         sentinels = given.get("connection_pool")
         if isinstance(sentinels, Sentinels):  # of a client that we have made
             kwargs["connection_pool"] = sentinels

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+import pytest
 import redis
 import redis.asyncio as aioredis
 from redis.asyncio.lock import Lock as AsyncRedisLock
@@ -74,6 +75,8 @@ class World:
         self._clients: list[Any] = []
 
     def client(self, **options: Any) -> Any:
+        if options.get("protocol") == 3 and redis.__version__.startswith("7."):
+            pytest.skip("redis-py 7 cannot connect with RESP3 to a unix socket")
         made = self.make_client(**options)
         self._clients.append(made)
         return made

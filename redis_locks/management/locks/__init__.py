@@ -9,6 +9,7 @@ from redis_locks.management.locks.completion import Completion
 from redis_locks.management.locks.doctor import Doctor
 from redis_locks.management.locks.drain import Drain
 from redis_locks.management.locks.list import List
+from redis_locks.management.locks.migrate import Migrate
 from redis_locks.management.locks.past_holds import History
 from redis_locks.management.locks.release import Release
 from redis_locks.management.locks.run import Run
@@ -28,6 +29,7 @@ _VERBS: tuple[Verb, ...] = (
     Cancel(),
     Drain(),
     Run(),
+    Migrate(),
     Doctor(),
     Benchmark(),
 )

@@ -86,11 +86,11 @@ class Run(Verb):
             hold = begin(console, beginning, signals, skip=options["skip"])
             if hold is None:
                 return
-            code = _supervise(console, hold, signals, options["command"], options["grace"])
+            code = supervise(console, hold, signals, options["command"], options["grace"])
         sys.exit(code)
 
 
-def _supervise(
+def supervise(
     console: Console, hold: Hold, signals: Signals, command: list[str], grace: float
 ) -> int:
     """Run the command and end the hold last; return the exit status."""

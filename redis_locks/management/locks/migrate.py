@@ -1,0 +1,90 @@
+"""`manage.py locks migrate`: Django's migrate, by one instance of a deploy at a time."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import CommandParser
+from django.db import DEFAULT_DB_ALIAS
+
+from redis_locks.locks.lock import Lock
+from redis_locks.management.locks.child import Signals
+from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.run import supervise
+from redis_locks.management.locks.run_hold import begin
+from redis_locks.management.locks.verb import Verb, seconds
+
+_GRACE = 10.0
+"""Seconds between SIGTERM and SIGKILL for a migrate that lost its lock."""
+
+
+class Migrate(Verb):
+    """Django's migrate, under the lock of its database."""
+
+    name = "migrate"
+    help = "Run Django's migrate while holding a lock, in every instance of a deploy."
+    examples = (
+        "migrate",
+        "migrate --database archive --wait 1800",
+        "migrate -- shop --fake-initial",
+    )
+    details = (
+        "One instance migrates. The others wait, run migrate after it, find nothing left, and exit with 0. "
+        "The exit status is that of migrate. It is 75 if another instance still migrates after --wait seconds. It is 69 if "
+        "Redis cannot be reached, and 79 if the lock was lost, which ends migrate. What stands after -- goes to migrate. "
+        "The lock is in Redis, so PgBouncer and lost connections to the database do not end it."
+    )
+    answers = False
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add the database, how to wait, and what goes to migrate."""
+        parser.usage = "%(prog)s [options] [-- ARGUMENT ...]"
+        parser.add_argument(
+            "--database",
+            default=DEFAULT_DB_ALIAS,
+            help="the alias of the database; default: %(default)s",
+        )
+        parser.add_argument(
+            "--wait",
+            type=seconds,
+            default=600.0,
+            metavar="SECONDS",
+            help="how long to wait while another instance migrates; default: %(default)g",
+        )
+        parser.add_argument(
+            "--check",
+            action="store_true",
+            help="take no lock and migrate nothing; exit with 1 if a migration is not applied",
+        )
+        parser.add_argument(
+            "migrate_arguments",
+            nargs="*",
+            metavar="ARGUMENT",
+            help="an argument of migrate",
+        )
+
+    def run(self, console: Console, **options: Any) -> None:
+        """Migrate under the lock, then exit as migrate did."""
+        database, arguments = options["database"], options["migrate_arguments"]
+        if options["check"]:
+            call_command("migrate", *arguments, "--check", "--no-input", "--database", database)
+            return
+        lock = Lock(
+            f"migrate:{database}",
+            wait=options["wait"],
+            renew=True,
+            using=options["using"],
+            label="locks migrate",
+        )
+        command = [sys.executable, sys.argv[0], "migrate", "--no-input", "--database", database]
+        if options["pythonpath"]:
+            command += ["--pythonpath", options["pythonpath"]]
+        signals = Signals()
+        with signals.caught():
+            hold = begin(console, lock.hold().__enter__, signals, skip=False)
+            if hold is None:
+                return
+            code = supervise(console, hold, signals, [*command, *arguments], _GRACE)
+        sys.exit(code)
