@@ -46,7 +46,7 @@ class Metadata(MetadataHookInterface):
         address = repository()
         metadata["urls"] = {
             "Source": address,
-            "Documentation": f"{address}/blob/{tag}/docs/index.md",
+            "Documentation": f"https://{metadata['name']}.readthedocs.io/en/{tag}/",
             "Changelog": f"{address}/blob/{tag}/CHANGELOG.md",
             "Issues": f"{address}/issues",
             "Security": f"{address}/blob/{tag}/SECURITY.md",

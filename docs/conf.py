@@ -15,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 django.setup()
 
 from addresses import absolute, repository  # noqa: E402
+from one_file import HOWTO, all_howtos  # noqa: E402
 
 from redis_locks import __version__  # noqa: E402
 
@@ -51,6 +52,7 @@ html_theme = "furo"
 html_title = f"django-redis-locks {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_search_scorer = str(DOCS / "scorer.js")
 html_use_index = False  # nothing links to it, and it overflows on a phone
 html_theme_options = {
     "source_repository": repository(),
@@ -69,14 +71,34 @@ DECISIONS = """
 """
 
 
+# What was decided is of no use to who searches for how to do something.
+NOT_SEARCHED = "---\nnosearch: true\n---\n\n"
+
+ONE_FILE = """
+<p>For an assistant: <a href="../howtos.md">all guides in one file</a>.</p>
+"""
+
+
+def write_one_file(app: Sphinx, error: Exception | None) -> None:
+    """Write all guides as one text beside the pages."""
+    if error is None:
+        text = absolute(all_howtos(), HOWTO, f"v{release}")
+        Path(app.outdir, "howtos.md").write_text(text, encoding="utf-8")
+
+
 def prepare(app: Sphinx, docname: str, source: list[str]) -> None:
     """Replace links to files of the repository that are no pages here; put the decisions below their index."""
     folder = Path(app.env.doc2path(docname)).parent
     source[0] = absolute(source[0], folder, f"v{release}", keep=DOCS)
     if docname == "decisions/README":
         source[0] += DECISIONS
+    if docname.startswith("decisions/"):
+        source[0] = NOT_SEARCHED + source[0]
+    if docname == "howto/index":
+        source[0] += ONE_FILE
 
 
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx of `prepare`."""
+    """Tell Sphinx of `prepare` and `write_one_file`."""
     app.connect("source-read", prepare)
+    app.connect("build-finished", write_one_file)

@@ -92,6 +92,18 @@ def test_the_supported_versions_are_those_that_are_tested() -> None:
     assert {*djangos} == {django for _, django in tested}
 
 
+def test_a_release_is_uploaded_as_it_was_rehearsed() -> None:
+    """By a Trusted Publisher: with attestations, and with no secret."""
+    workflow = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    build, publish = workflow.split("\n  publish:\n")
+    assert "run: python -m nox -s release\n" in build
+    assert "id-token: write" in publish
+    assert "id-token" not in build
+    assert "attestations: true" in publish
+    assert "secrets." not in workflow
+    assert "run:" not in publish
+
+
 def test_readme_names_the_floor_of_each_client() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         ranges = tomllib.load(file)["project"]["dependencies"]

@@ -171,6 +171,27 @@ def test_a_second_shell_of_the_tutorial_can_import_its_module(namespace: dict[st
         exec(module, namespace)  # noqa: S102 - our own text
 
 
+def test_readme_can_be_read_in_three_minutes() -> None:
+    """Words in prose; tables, code and addresses are not counted."""
+    prose = re.sub(r"^```.*?^```|^\\|.*?$", "", README, flags=re.DOTALL | re.MULTILINE)
+    assert len(README.splitlines()) <= 150
+    assert len(re.sub(r"\]\([^)]*\)", "]", prose).split()) <= 800
+
+
+def test_all_guides_stand_in_one_file_without_what_readers_do_not_see(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    import one_file
+
+    text = one_file.all_howtos()
+    assert {*one_file.pages()} == {path.stem for path in (DOCS / "howto").glob("*.md")} - {"index"}
+    for page in one_file.pages():
+        title = PAGES[f"docs/howto/{page}.md"].splitlines()[0]
+        assert 1 == text.count(f"{title}\n")
+    assert "<!-- " not in text
+
+
 def test_each_command_of_the_docs_is_one_that_there_is() -> None:
     """The verbs and options of `manage.py locks`, wherever a page shows them."""
     parser = Command().create_parser("manage.py", "locks")
