@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,14 +95,21 @@ class FencedModelAdmin(_Base):
         view = partial(super().changelist_view, request, extra_context)
         return self._answer(request, None, self.has_change_permission, view)
 
-    def get_actions(self, request: HttpRequest) -> Any:
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
         """Return the actions. Each runs under the locks of the rows that are chosen, and its writes are fenced."""
-        found: Any = super().get_actions(request)
+        where = {} if action_location is None else {"action_location": action_location}
+        found: dict[str, Any] = super().get_actions(request, **where)
         # Deletion takes the locks itself, for any number of rows.
         return {
-            name: (action if name == "delete_selected" else self._locked(action), name, description)
-            for name, (action, _, description) in found.items()
+            name: action if name == "delete_selected" else self._under_locks(action)
+            for name, action in found.items()
         }
+
+    def _under_locks(self, action: Any) -> Any:
+        if isinstance(action, tuple):  # before Django 6.1
+            function, *others = action
+            return self._locked(function), *others
+        return replace(action, func=self._locked(action.func))
 
     def _locked(self, action: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(action)

@@ -369,3 +369,23 @@ def test_several_instances_go_as_a_list(counters: list[Counter]) -> None:
             wrong()
     with lock([first, second]) as rows:
         assert [first, second] == rows
+
+
+def test_rows_of_every_database_are_locked_before_they_are_written(database: str) -> None:
+    row = Counter.objects.using(database).create(name="a")
+    others: Any = elsewhere(lock_rows(row).acquire).result(PATIENCE)
+    wanted = RedisLockQuerySet(Counter).using(database).filter(name="a")
+    calls: list[Call] = [
+        lambda rows: rows.aggregate(n=Count("pk"))["n"],
+        lambda rows: rows.exists(),
+        lambda rows: rows.update(value=7),
+        lambda rows: rows.bulk_update([row], ["value"]),
+        lambda rows: rows.delete()[0],
+    ]
+    for call in calls:
+        with atomic(using=database), pytest.raises(LockNotAvailable):
+            call(wanted.select_for_lock(nowait=True))
+    others.release()
+    for call in calls:
+        with atomic(using=database):
+            assert 1 == call(wanted.select_for_lock(nowait=True))
