@@ -27,7 +27,7 @@ from redis_locks.integrations.celery import UniqueTask
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
-from tests.support.tasks import Run, Side, run_blocking
+from tests.support.tasks import begin_and_die
 from tests.support.world import PATIENCE, Threads, until
 from tests.tasks import celery_app
 from tests.tasks.celery_app import app
@@ -497,10 +497,7 @@ def test_after_a_worker_that_died_the_other_delivery_frees_the_name(
         work = make(unique_task(name, until="end"))(turns.work)
         message = work.delay()
         deliver_twice()
-        # What a run begins with, by a worker that is heard of no more.
-        dead = Run(work._message(work.unique, f"queued:{name}", message.id))
-        run_blocking(dead.begin(Side(None)))
-        dead._stop_renewing()
+        begin_and_die(work, f"queued:{name}", message.id)
         second = turns.begin()
         assert work.delay() is None
         second()
