@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import DatabaseError, connections, transaction
 from django.db.transaction import TransactionManagementError, atomic
 from django.test import RequestFactory, TestCase
 
-from redis_locks import AlreadyDone, LockLost, LockNotHeld, LockTimeout, RunEvent, run_once
-from redis_locks.testing import lose_lock
+from redis_locks import (
+    AlreadyDone,
+    Attempt,
+    LockLost,
+    LockNotHeld,
+    LockTimeout,
+    RunEvent,
+    run_once,
+)
+from redis_locks.testing import lose_lock, override_locks
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
 from tests.run_once.world import Records
-from tests.support.transactions import keeps_anything
+from tests.support.transactions import at_release, keeps_anything
 
 
 class Broken(Exception):
@@ -222,6 +232,59 @@ def test_a_transaction_is_rolled_back_if_the_lock_of_its_job_is_lost(
         call_and_lose()
     assert 0 == payment.rows
     assert [2] == payment.call()
+
+
+def test_a_verdict_that_is_lost_after_commit_lets_the_job_run_again(
+    payment: Payment,
+    records: Records,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What only a record in the database prevents."""
+
+    def lose() -> None:
+        records.let_die(payment.name)
+        records.forget(payment.name)
+
+    with monkeypatch.context() as patched:
+        at_release(patched, before=lose)
+        with atomic(using=payment.database):
+            payment.call()
+    assert "found when its transaction had ended" in caplog.text
+    assert [2] == payment.call()
+    assert 2 == payment.rows
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_sync_code_of_an_async_job_may_end_it_in_a_transaction(
+    transactional_db: None, name: str, records: Records, *, committed: bool
+) -> None:
+    job = run_once(name)
+
+    def work(attempt: Attempt) -> None:
+        with suppress(Broken), atomic():
+            Counter.objects.create(name=name)
+            attempt.done()
+            if not committed:
+                raise Broken
+        connections.close_all()
+
+    async def run() -> None:
+        async with job as attempt:
+            await sync_to_async(work)(attempt)
+
+    asyncio.run(run())
+    assert ("done" if committed else "failed") == job.status().state
+
+
+def test_without_a_server_too(database: str, name: str) -> None:
+    with override_locks("granted"):
+        payment = Payment(database, name)
+        with suppress(Broken), atomic(using=database):
+            payment.call_and_break()
+        with atomic(using=database):
+            assert [2] == payment.call() == payment.call()
+        assert ("done", 1) == (payment.job.status().state, payment.rows)
 
 
 def test_events_tell_when_it_has_taken_effect(database: str, name: str, records: Records) -> None:
