@@ -22,6 +22,7 @@ from redis_locks.optimistic.signatures import (
     label,
     question_of,
     require_function,
+    several,
     text_of,
     without_pipeline,
 )
@@ -179,6 +180,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     def run(
         function: Callable[[WatchingPipeline], R],
         *keys: str,
+        watch: str | Iterable[str] = (),
         read: Iterable[Command] = (),
         attempts: int = 5,
         operation_id: str | None = None,
@@ -188,17 +190,19 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         wait: float | Unset | None = UNSET,
         using: Using = None,
     ) -> R:
-        """Run ``function(pipe)`` as a transaction over `keys` and return its value.
+        """Run ``function(pipe)`` as a transaction over the keys of `watch` and return its value.
 
-        Blocks. Arguments and errors are those of `optimistic`, without templates.
+        Blocks. Arguments and errors are those of `optimistic`, without templates. The keys may also be given one by
+        one, behind the function.
         """
         require_function(function)
         if iscoroutinefunction(function):
             msg = f"{label(function)} is async: await optimistic.arun(...) instead"
             raise TypeError(msg)
         options = options_of(attempts, remember, escalate_after, wait)
+        watched = (*keys, *several(watch))
         plan = _checked_plan(
-            function, keys, read, options, checked_using(using), operation_id, escalate_to
+            function, watched, read, options, checked_using(using), operation_id, escalate_to
         )
         return cast("R", _run(function, plan))
 
@@ -206,6 +210,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     async def arun(
         function: Callable[[AsyncWatchingPipeline], Awaitable[R]],
         *keys: str,
+        watch: str | Iterable[str] = (),
         read: Iterable[Command] = (),
         attempts: int = 5,
         operation_id: str | None = None,
@@ -215,11 +220,12 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         wait: float | Unset | None = UNSET,
         using: Using = None,
     ) -> R:
-        """Await ``function(pipe)`` as a transaction over `keys` and return its value; see `run`."""
+        """Await ``function(pipe)`` as a transaction over the keys of `watch` and return its value; see `run`."""
         require_function(function)
         options = options_of(attempts, remember, escalate_after, wait)
+        watched = (*keys, *several(watch))
         plan = _checked_plan(
-            function, keys, read, options, checked_using(using), operation_id, escalate_to
+            function, watched, read, options, checked_using(using), operation_id, escalate_to
         )
         return cast("R", await _arun(function, plan))
 

@@ -49,7 +49,7 @@ def without_pipeline(function: Callable[..., Any]) -> inspect.Signature:
     if parameters[0].name in {"self", "cls"}:
         msg = (
             f"{label(function)} is a method, whose first parameter cannot be the pipeline: call "
-            "optimistic.run(function, *keys) inside the method"
+            "optimistic.run(function, watch=keys) inside the method"
         )
         raise TypeError(msg)
     return signature.replace(parameters=parameters[1:])
@@ -140,7 +140,7 @@ def _texts(transaction: Callable[..., Any], watched: Keys, commands: Reads) -> T
 
 
 def _templates(watch: str | Iterable[str]) -> tuple[str, ...]:
-    templates = _several(watch)
+    templates = several(watch)
     if not templates:
         msg = "watch must name at least one key: without one, nothing is protected"
         raise ValueError(msg)
@@ -152,7 +152,7 @@ def _keys_of(transaction: Callable[..., Any], watch: Watch) -> Callable[[Args, K
         return _renderer(transaction, "watch", *_templates(watch))
 
     def keys(args: Args, kwargs: Kwargs) -> Keys:
-        found = _several(watch(*args, **kwargs))
+        found = several(watch(*args, **kwargs))
         require_keys(found)
         return found
 
@@ -184,7 +184,8 @@ def _renderer(transaction: Callable[..., Any], argument: str, *sources: object) 
         raise type(error)(msg) from None
 
 
-def _several(keys: object) -> tuple[str, ...]:
+def several(keys: object) -> tuple[str, ...]:
+    """Return the keys that `watch` names, one or several; raises TypeError, ValueError."""
     if isinstance(keys, str):
         return (keys,)
     if isinstance(keys, bytes) or not isinstance(keys, Iterable):

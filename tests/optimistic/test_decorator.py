@@ -179,6 +179,33 @@ def test_run_refuses_what_cannot_be_meant(keys: Any, options: Any, text: str) ->
         optimistic.run(lambda pipe: None, *keys, **options)
 
 
+@pytest.mark.parametrize("one", [True, False])
+def test_run_watches_what_the_decorator_would(client: redis.Redis, name: str, one: bool) -> None:
+    keys = f"{name}:a", f"{name}:b"
+    seen: list[Any] = []
+
+    def change(pipe: Any) -> None:
+        seen.append(pipe.get(keys[0]))
+        if len(seen) == 1:
+            client.set(keys[0], "theirs")
+        pipe.multi()
+        pipe.set(keys[1], "ours")
+
+    optimistic.run(change, watch=keys[0] if one else keys)
+    assert [None, b"theirs"] == seen
+    asyncio.run(optimistic.arun(read_back, watch=[name]))
+
+
+async def read_back(pipe: Any) -> None:
+    await pipe.get("x")
+
+
+@pytest.mark.parametrize("watch", [5, [5], b"x", ""])
+def test_run_refuses_what_is_no_key(watch: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="watch"):
+        optimistic.run(lambda pipe: None, watch=watch)
+
+
 def test_a_field_without_a_value_is_refused_at_the_call() -> None:
     with pytest.raises(ValueError, match="account"):
         optimistic(watch="account:{account}")(work)(None)  # type: ignore[arg-type]

@@ -12,5 +12,5 @@ from redis_locks.locks.lock import Side
 def begin_and_die(task: Any, lock: str, message_id: str) -> None:
     """Do what a worker does when it begins to run a message, and nothing after that."""
     run = Run(task._message(task.unique, lock, message_id))
-    run_blocking(run.begin(Side.blocking(None)))
+    run_blocking(run.begin(Side(None)))
     run._stop_renewing()

@@ -129,7 +129,8 @@ def held(verb: str) -> Call:
 
 
 def run(function: Any = a_function, keys: Any = "key", **options: Any) -> Any:
-    return optimistic.run(function, keys, **options)
+    given = () if "watch" in options else (keys,)
+    return optimistic.run(function, *given, **options)
 
 
 WAITER = inspection.WaiterInfo("a.1", 0.0, "exclusive", "host", 1, "thread", "label", "x")
