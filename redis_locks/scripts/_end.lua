@@ -1,76 +1,85 @@
 -- Of release and commit: the exclusive holder of all the locks ends its hold, and nobody waits for them, or one waiter
--- stands first that wants just these, exclusively. Comes before the other parts, as in `acquire.lua`. A lease that ended
+-- stands first that wants just these, exclusively. Comes before any function, as in `acquire.lua`. A lease that ended
 -- while nobody else asked still counts. `alone`: whether the caller is that holder; `before_end` runs first.
 
-local states, alone, waiting, first = {}, true, 0, nil
+local states, alone, waited_for = {}, true, false
 for place = 2, #KEYS do
-  local found = call("HMGET", KEYS[place], "state", "holder")
-  local state = { string.match(found[1] or NEW_STATE, STATE) }
-  alone = alone and found[2] and string.sub(found[2], 1, #token + 1) == token .. " "
-  alone = alone and state[1] == PROTOCOL and state[8] == "0"
-  waiting = waiting + (tonumber(state[7] or 0))
-  states[place] = state
+  local found = call("HMGET", KEYS[place], "holder", "line", "state")
+  alone = alone and found[1] and string.sub(found[1], 1, #token + 1) == token .. " "
+  waited_for = waited_for or found[2]
+  states[place] = found
 end
 if alone and before_end then
   before_end()
 end
-if alone and waiting == 0 then
+if alone and not waited_for then
+  local names = {}
   for place = 2, #KEYS do
     call("HDEL", KEYS[place], "holder", "claim", "who", "label")
+    names[place - 1] = string.sub(KEYS[place], #index + 1)
   end
-  call("ZREM", index, unpack(all))
+  call("ZREM", index, unpack(names))
   return token .. " 1" .. failure
 end
+
+--include _messages
+--include _claim
+
 if alone then
   -- Who stands first for all of them, and its claim.
+  local entry
   for place = 2, #KEYS do
-    local entry = states[place][7] ~= "0" and call("HGET", KEYS[place], states[place][5])
-    if place == 2 then
-      first = entry
-    elseif entry ~= first then
-      first = nil
+    local found = states[place]
+    local first, last, waiting = string.match(found[2] or "", LINE)
+    local its = first and call("HGET", KEYS[place], first)
+    if place > 2 and its ~= entry then
+      its = nil
     end
+    entry = its
+    states[place] = { state = found[3], first = first, last = last, waiting = waiting }
   end
-  local heir, since, lease, listener, wait, size, who
-  if first then
-    heir, since, lease, listener, wait, size, who =
-      string.match(first, "^(%S+) 0 (%d+) exclusive (%d+) (%S+) (%d+) (%d+) (.*)$")
-  end
-  if heir and tonumber(size) == #all and (wait == "0" or since + wait > clock()) then
-    local last_fence, ends = 0, clock() + lease
+  local holder, _, since, mode, lease, listener, wait, size, who = string.match(entry or "", ENTRY)
+  if mode == "exclusive" and tonumber(size) == #KEYS - 1 then
+    local time = call("TIME")
+    now_us = time[1] * 1000000 + time[2]
+    now = math.floor(now_us / 1000)
+    local usual, ends, last_fence = wait == "0" or since + wait > now, now + lease, 0
+    local now_ms, ends_ms = string.format("%.0f", now), string.format("%.0f", ends)
+    local expiries, lines, listed = {}, {}, {}
     for place = 2, #KEYS do
-      local state = states[place]
-      -- Frees memory, so that the rest is done even if the server is out of it.
-      call("HDEL", KEYS[place], "holder", "claim", "who", "label", state[5], heir)
-      last_fence = math.max(last_fence, tonumber(state[3]))
-      state[5], state[7] = state[5] + 1, state[7] - 1
-      if state[7] == 0 then
-        state[5], state[6] = 1, 0
+      local number, shared_until, fence, expires, sharers = string.match(states[place].state, STATE)
+      -- An expiry that is due is for the rest of the script.
+      usual = usual and number == PROTOCOL and sharers == "0" and tonumber(expires) >= ends + FENCE_KEPT_MS
+      last_fence, expiries[place] = math.max(last_fence, tonumber(fence or 0)), expires
+      listed[2 * place - 3], listed[2 * place - 2] = ends_ms, string.sub(KEYS[place], #index + 1)
+    end
+    if usual and call("PEXPIRETIME", index) >= ends then
+      for place = 2, #KEYS do
+        local first, last, waiting = states[place].first, states[place].last, states[place].waiting
+        lines[place] = waiting ~= "1" and first + 1 .. " " .. last .. " " .. waiting - 1
+        -- Frees memory, so that the rest is done even if the server is out of it.
+        call("HDEL", KEYS[place], "holder", "claim", "who", "label", "line", first, holder)
+      end
+      if now - since > NOTED_AFTER_MS then
+        call("HDEL", string.sub(index, 1, -6) .. WAITS_KEY, string.match(holder, "^(.*)%.") or holder)
+      end
+      if #KEYS > 2 then
+        call("DEL", string.sub(index, 1, -6) .. SET_KEY .. holder)
+      end
+      call("ZADD", index, "GT", unpack(listed))
+      local fence = string.format("%.0f", math.max(last_fence + 1, now_us))
+      if tell(listener, holder .. " " .. fence .. " " .. now_ms) > 0 then
+--include _exclusive
+        return token .. " 1" .. failure
+      end
+      -- It died: the rest of the script looks for the next one. Its fencing token is out of use, as in `grant`.
+      for place = 2, #KEYS do
+        call("HSET", KEYS[place], "state", PROTOCOL .. " 0 " .. fence .. " " .. expiries[place] .. " 0")
+        if lines[place] then
+          call("HSET", KEYS[place], "line", lines[place])
+        end
       end
     end
-    if now - since > NOTED_AFTER_MS then
-      call("HDEL", WAITS, string.match(heir, "^(.*)%.") or heir)
-    end
-    list(all, ends)
-    local fence = text(math.max(last_fence + 1, now_us))
-    local heard = tell(listener, heir .. " " .. fence .. " " .. now) > 0
-    local claim = fence .. " " .. now .. " exclusive " .. lease .. " " .. listener .. " 0 " .. size
-    for place = 2, #KEYS do
-      local state = states[place]
-      if heard then
-        write_holder(KEYS[place], state, fence, heir, ends, claim, who)
-      else
-        -- Its fencing tokens are out of use, as in `grant`.
-        local told = text(fence + FENCE_RESERVED)
-        write(KEYS[place], ends, state[2], told, tonumber(state[4]), state[5], state[6], state[7], state[8])
-      end
-    end
-    if #all > 1 then
-      call("DEL", SET .. heir)
-    end
-    if heard then
-      return token .. " 1" .. failure
-    end
-    -- It died: the rest of the script looks for the next one.
   end
 end
+

@@ -1,10 +1,11 @@
 -- What the server keeps of a lock: how scripts read it and write it.
 --
 --   P{n}:lock:NAME     HASH    the lock, by field:
---                        state   "protocol shared_until fence expires first last waiting sharers": the number of
---                                the protocol; when the last lease of a sharer ends (ms); the last fencing token
---                                given out, or reserved with it; when the key goes (ms); the first and the last
---                                place in line, and how many stand there; how many share the lock
+--                        state   "protocol shared_until fence expires sharers": the number of the protocol; when the
+--                                last lease of a sharer ends (ms); the last fencing token given out; when the key
+--                                goes (ms); how many share the lock
+--                        line    "first last waiting", only while somebody waits: the first and the last place in
+--                                line, and how many stand there
 --                        holder  "token ends" of the exclusive holder, until its lease ends (ms)
 --                        claim, who, label  its claim, in parts: with values of up to 64 bytes a hash takes half the
 --                                memory, so `label` has what is behind the first 64 bytes of who it is
@@ -25,7 +26,7 @@
 --   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms); "" -> 0
 --
 -- A claim is "fence since mode lease_ms listener wait size who": the fencing token (0 for a waiter),
--- holding or waiting since (ms), the connection that hears of a grant (see `channel_of`), for how
+-- holding or waiting since (ms), the connection that hears of a grant (see `_messages.lua`), for how
 -- long a waiter waits at most (ms, 0 for ever), how many locks it wants at once, and text for people
 -- with a tab between each two fields (see `crash_release` for the last one). A mode is "exclusive",
 -- "shared", "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive",
@@ -48,14 +49,28 @@
 --      that ran out makes room without a script; the first waiter runs one then.)
 --   5. Every key has an expiry.
 
--- A waiter that asks again after so long notes its lock in LONG_WAITS, in a set of its own for each so many ms. That
+--include _keys
+--include _claim
+
+-- A waiter that asks again after long notes its lock in LONG_WAITS, in a set of its own for each so many ms. That
 -- is longer than the pause between two questions.
 local LONG_WAITS = tag .. "long_waits:"
-local LONG_WAIT_MS, LONG_WAITS_MS = 1000, 8000
-
-local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
+local LONG_WAITS_MS = 8000
 
 local states = {}
+
+-- Write a lock's state and other fields. Its key lives until an hour after `ends` at least; returns when it goes.
+local function write(key, ends, shared_until, fence, expires, sharers, ...)
+  local moved = expires < ends + FENCE_KEPT_MS
+  if moved then
+    expires = ends + FENCE_KEPT_MS + EXPIRY_SLACK_MS
+  end
+  call("HSET", key, "state", PROTOCOL .. " " .. shared_until .. " " .. fence .. " " .. expires .. " " .. sharers, ...)
+  if moved then
+    call("PEXPIREAT", key, expires)
+  end
+  return expires
+end
 
 -- The state of a lock that another version left in `state` and `holder`: nothing but the fence, once no lease lasts.
 local function inherited(name, state, holder)
@@ -66,7 +81,7 @@ local function inherited(name, state, holder)
     error({ err = "PROTOCOL " .. (number or "?") .. " " .. PROTOCOL .. " " .. text(ends - now) })
   end
   call("DEL", LOCK .. name, SHARERS .. name)
-  return fence, write(LOCK .. name, now, 0, fence, 0, 1, 0, 0, 0)
+  return fence, write(LOCK .. name, now, 0, fence, 0, 0)
 end
 
 -- The state of a lock, read once in a script.
@@ -75,11 +90,18 @@ local function state_of(name)
     return states[name]
   end
   local key = LOCK .. name
-  local found = call("HMGET", key, "state", "holder", "claim", "who", "label", "late")
-  local number, shared_until, fence, expires, first, last, waiting, sharers = string.match(found[1] or NEW_STATE, STATE)
+  local found = call("HMGET", key, "state", "holder", "claim", "who", "label", "late", "line")
+  local number, shared_until, fence, expires, sharers = PROTOCOL, 0, 0, 0, 0
+  if found[1] then
+    number, shared_until, fence, expires, sharers = string.match(found[1], STATE)
+  end
   if number ~= PROTOCOL then
     fence, expires = inherited(name, found[1], found[2])
-    found, shared_until, first, last, waiting, sharers = {}, 0, 1, 0, 0, 0
+    found, shared_until, sharers = {}, 0, 0
+  end
+  local first, last, waiting = 1, 0, 0
+  if found[7] then
+    first, last, waiting = string.match(found[7], LINE)
   end
   local state = {
     name = name,
@@ -92,6 +114,7 @@ local function state_of(name)
     shared_until = tonumber(shared_until),
     fence = tonumber(fence),
     expires = tonumber(expires),
+    line = found[7] or nil,
     first = tonumber(first),
     last = tonumber(last),
     waiting = tonumber(waiting),
@@ -123,6 +146,10 @@ end
 -- Remove the fields that go. A server out of memory lets a script go on that has freed some, so this comes before
 -- what needs memory; and what is told to a waiter comes after it.
 local function save_cuts(state)
+  if state.waiting == 0 and state.line then
+    state.line = nil
+    cut(state, "line")
+  end
   if #state.cuts > 0 then
     call("HDEL", state.key, unpack(state.cuts))
     state.cuts = {}
@@ -132,9 +159,14 @@ end
 -- Write what has changed.
 local function save(state)
   save_cuts(state)
+  local its_line = state.waiting > 0 and state.first .. " " .. state.last .. " " .. state.waiting
+  if its_line and its_line ~= state.line then
+    state.line = its_line
+    put(state, "line", its_line)
+  end
   if state.changed then
-    local expires = write(state.key, state.kept, state.shared_until, text(state.fence), state.expires, state.first,
-      state.last, state.waiting, state.sharers, unpack(state.puts))
+    local expires = write(state.key, state.kept, state.shared_until, text(state.fence), state.expires, state.sharers,
+      unpack(state.puts))
     if expires ~= state.expires and state.sharers > 0 then
       call("PEXPIREAT", SHARERS .. state.name, expires)
     end
@@ -180,15 +212,6 @@ local function next_fence(locks, ends)
   return text(next_after(fence))
 end
 
--- The claim of a holder, without who it is.
-local function claim_of(fence, mode, lease, listener, size)
-  return fence .. " " .. clock() .. " " .. mode .. " " .. lease .. " " .. listener .. " 0 " .. size
-end
-
-local function waiting_claim(since, mode, lease, listener, wait, size, who)
-  return "0 " .. since .. " " .. mode .. " " .. lease .. " " .. listener .. " " .. wait .. " " .. size .. " " .. who
-end
-
 -- Write down the exclusive holder of a lock.
 local function hold_alone(state, holder, fence, ends, claim, who)
   state.holder, state.claim, state.who = holder .. " " .. ends, claim, string.sub(who, 1, SHORT)
@@ -202,7 +225,7 @@ local function hold_alone(state, holder, fence, ends, claim, who)
     state.label = nil
     cut(state, "label")
   end
-  state.fence = fence + FENCE_RESERVED
+  state.fence = tonumber(fence)
   keep(state, ends)
   save(state)
 end
@@ -227,7 +250,6 @@ local function stand(state, waiter, claim, front)
     place = state.last
   end
   state.waiting = state.waiting + 1
-  state.changed = true
   put(state, text(place), waiter .. " " .. claim)
   put(state, waiter, text(place))
 end
@@ -241,10 +263,4 @@ local function want_set(waiter, locks, kept)
     -- A lock of the set may have no holder, who lists it else.
     list(locks, kept)
   end
-end
-
--- The channel of a connection. Spelled here, as a claim that had it would take more memory. It is in
--- no partition, so the hash tag goes; on a cluster it stays, see `on_cluster`.
-local function channel_of(listener)
-  return string.gsub(index, "{%d+}:index$", ":grants:") .. listener
 end

@@ -2,18 +2,21 @@
 
 -- Beside whom each mode can be held: the table of conflicts. An intent stands beside what its
 -- mode stands beside, and beside all intents. Of permits, `room` also looks at the number.
-local INTENTS = "intent:exclusive intent:no_key intent:shared intent:key_share"
-local BESIDE = {
-  exclusive = "",
-  no_key = "key_share intent:key_share",
-  shared = "shared key_share intent:shared intent:key_share",
-  key_share = "no_key shared key_share intent:no_key intent:shared intent:key_share",
-  permit = "permit",
-  ["intent:exclusive"] = INTENTS,
-  ["intent:no_key"] = "key_share " .. INTENTS,
-  ["intent:shared"] = "shared key_share " .. INTENTS,
-  ["intent:key_share"] = "no_key shared key_share " .. INTENTS,
-}
+local BESIDE
+do
+  local INTENTS = "intent:exclusive intent:no_key intent:shared intent:key_share"
+  BESIDE = {
+    exclusive = "",
+    no_key = "key_share intent:key_share",
+    shared = "shared key_share intent:shared intent:key_share",
+    key_share = "no_key shared key_share intent:no_key intent:shared intent:key_share",
+    permit = "permit",
+    ["intent:exclusive"] = INTENTS,
+    ["intent:no_key"] = "key_share " .. INTENTS,
+    ["intent:shared"] = "shared key_share " .. INTENTS,
+    ["intent:key_share"] = "no_key shared key_share " .. INTENTS,
+  }
+end
 
 -- The token of the shared hold that an upgrade starts from, or nil.
 local function upgraded(mode)
@@ -246,7 +249,7 @@ local function hold(locks, holder, fence, mode, lease, listener, who)
   mode = from and "exclusive" or mode
   for place, name in ipairs(locks) do
     local here = mode_at(mode, place)
-    local claim = claim_of(fence, here, text(lease), listener, #locks)
+    local claim = claim_of(fence, now, here, text(lease), listener, "0", #locks)
     if from then
       unshare(name, { from })
       list({ name }, ends)

@@ -1,5 +1,7 @@
 -- The line of waiters of a lock: who stands first, leaving it, and granting to those whose turn it is.
 
+--include _messages
+
 -- How soon the next in line is to ask again, if the first may have died.
 local NEXT_ASKS_MS = 1000
 -- How many places are looked at at once where some are empty.
@@ -65,7 +67,6 @@ local function first_in_line(state)
     moved, cut_short = true, cut_short or (not next_ones[1] and place <= state.last)
     state.first, entry = place, next_ones[2]
     state.waiting = place <= state.last and state.waiting or 0
-    state.changed = true
   end
   if entry then
     return string.match(entry, "^(%S+) (.*)$")
@@ -91,7 +92,6 @@ local function remove(state, place, waiter)
   cut(state, text(place))
   cut(state, waiter)
   state.waiting = state.waiting - 1
-  state.changed = true
   if state.waiting == 0 then
     state.first, state.last = 1, 0
   elseif place == state.first then
@@ -206,7 +206,7 @@ local function grant(locks, name, first, claim)
   else
     for _, each in ipairs(locks) do
       local state = state_of(each)
-      state.fence, state.changed = fence + FENCE_RESERVED, true
+      state.fence, state.changed = tonumber(fence), true
     end
   end
   for _, each in ipairs(locks) do
@@ -218,7 +218,7 @@ end
 -- Whether the first in line, to whom nothing can be granted yet, keeps those behind it waiting: the dead
 -- must not keep them from sharing.
 local function is_there(first, listener)
-  return first == token or call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0
+  return first == token or call("PUBSUB", "NUMSUB", GRANTS .. listener)[2] > 0
 end
 
 -- Ask a waiter to ask again at once, which works off the rest of the line: the first one, or one of the last, who are

@@ -9,6 +9,7 @@
 -- Who has the reply tells. If that one dies first, the next to look after the pause tells again.
 
 --include _prelude
+--include _keys
 
 local KEPT_MS = 86400000
 local known, reply = {}, {}

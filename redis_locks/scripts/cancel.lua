@@ -11,6 +11,8 @@
 --include _modes
 --include _queue
 
+local CANCELLED_KEPT_MS = 3600000
+
 -- The message may find nobody, and the reply may be lost: so the place of what was done is the waiter's token.
 local waiter = ARGV[2]
 local done = DONE .. waiter

@@ -10,7 +10,7 @@
 
 --include _prelude
 
-local done = DONE .. token
+local done = string.sub(index, 1, -6) .. DONE_KEY .. token
 local failure = ""
 local MOST_WORDS = 7000
 

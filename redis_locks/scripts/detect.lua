@@ -31,6 +31,7 @@
 --        "token 2 pause rest"  nothing yet; after so many ms, look on
 
 --include _prelude
+--include _keys
 
 -- One table for all limits: Lua allows a script 200 local names, and the parts have most of them.
 local LIMITS = {
@@ -92,8 +93,7 @@ end
 do
   local wanted_from_me = why == "told" or rest ~= "" or not held
   for _, key in ipairs(wanted_from_me and {} or held) do
-    local state = call("HGET", key, "state")
-    wanted_from_me = wanted_from_me or (state and select(7, string.match(state, STATE)) ~= "0")
+    wanted_from_me = wanted_from_me or call("HEXISTS", key, "line") == 1
   end
   if not wanted_from_me then
     return token .. " 0 " .. pause(LIMITS.pause.again, LIMITS.pause.again_each)
@@ -130,7 +130,7 @@ end
 local function is_dead(wait)
   if wait.dead == nil then
     local listener = listener_of(wait)
-    wait.dead = not (listener and call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0)
+    wait.dead = not (listener and call("PUBSUB", "NUMSUB", GRANTS .. listener)[2] > 0)
   end
   return wait.dead
 end

@@ -12,6 +12,7 @@
 -- space between each two}; all empty if there is none.
 
 --include _prelude
+--include _keys
 
 local from, skip, most, lengths = ARGV[2], ARGV[3], ARGV[4], {}
 local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
@@ -20,9 +21,9 @@ if #found == 0 then
 end
 if ARGV[5] == "1" then
   -- A lock that a version with another protocol uses is listed, too, without the length of its line.
-  local waiting = "^" .. PROTOCOL .. " %d+ %d+ %d+ %-?%d+ %-?%d+ (%d+)"
   for i, name in ipairs(found) do
-    lengths[i] = string.match(call("HGET", LOCK .. name, "state") or "", waiting) or "0"
+    local lock = call("HMGET", LOCK .. name, "state", "line")
+    lengths[i] = string.match(lock[1] or "", STATE) == PROTOCOL and string.match(lock[2] or "", "%d+$") or "0"
   end
 end
 return { table.concat(found, "\0"), call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }

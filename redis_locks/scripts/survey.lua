@@ -1,5 +1,5 @@
 -- Sum up some locks: what people need to find the one that is in trouble. Changes nothing.
--- Packed, as `names` is. It reads thousands of locks, so it takes two commands for most of them.
+-- Packed, as `names` is. It reads thousands of locks, so it takes one command for most of them.
 --
 -- KEYS: index lock...
 -- ARGV: token (not used)
@@ -9,6 +9,8 @@
 -- first, and the first waiters, with a newline between each two. Numbers are 0 if there are none.
 
 --include _prelude
+--include _keys
+--include _claim
 
 local MOST = 10
 
@@ -20,14 +22,13 @@ local function add(field)
 end
 
 -- How many hold it, the earliest since, the first end of a lease, that lease, and who they are.
-local function holders(name, key, state)
-  local held = call("HMGET", key, "holder", "claim", "who", "label")
-  local ends = held[1] and tonumber(string.match(held[1], " (%d+)$"))
+local function holders(name, key, lock, shared)
+  local ends = lock.holder and tonumber(string.match(lock.holder, " (%d+)$"))
   if ends and ends >= clock() then
-    local since, lease = string.match(held[2] or "", "^%d+ (%d+) %S+ (%d+)")
-    return 1, since or 0, ends, lease or 0, (held[3] or "") .. (held[4] or "")
+    local _, since, _, lease, _, _, _, who = string.match(lock.claim, CLAIM)
+    return 1, since or 0, ends, lease or 0, who or ""
   end
-  if state.sharers == "0" then
+  if shared == "0" then
     return 0, 0, 0, 0, ""
   end
   local sharers = SHARERS .. name
@@ -42,7 +43,7 @@ local function holders(name, key, state)
   local claims = call("HMGET", key, unpack(names))
   local earliest, place, lease, people = nil, 1, 0, {}
   for i, claim in ipairs(claims) do
-    local since, its, who = string.match(claim or "", "^%d+ (%d+) %S+ (%d+) %S+ %d+ %d+ (.*)$")
+    local _, since, _, its, _, _, _, who = string.match(claim or "", CLAIM)
     if since and (not earliest or tonumber(since) < tonumber(earliest)) then
       earliest, place = since, i
     end
@@ -57,11 +58,10 @@ local function holders(name, key, state)
 end
 
 -- Since when the first waiter waits, and who the first ones are.
-local function waiters(key, state)
+local function waiters(key, first, last)
   local people, since = {}, 0
-  local first = tonumber(state.first)
   -- Few of the first places are empty: see `first_in_line`.
-  local last = math.min(tonumber(state.last), first + 10 * MOST - 1)
+  last = math.min(last, first + 10 * MOST - 1)
   while first <= last and since == 0 do
     local places = {}
     for place = first, math.min(first + MOST - 1, last) do
@@ -69,7 +69,7 @@ local function waiters(key, state)
     end
     for _, entry in ipairs(call("HMGET", key, unpack(places))) do
       if entry then
-        local its, who = string.match(entry, "^%S+ %d+ (%d+) %S+ %d+ %S+ %d+ %d+ (.*)$")
+        local _, _, its, _, _, _, _, _, who = string.match(entry, ENTRY)
         since = since == 0 and its or since
         people[#people + 1] = who or ""
       end
@@ -81,17 +81,18 @@ end
 
 for _, name in ipairs(all) do
   local key = LOCK .. name
-  local state = {}
-  local protocol, waiting
-  protocol, _, _, _, state.first, state.last, waiting, state.sharers =
-    string.match(call("HGET", key, "state") or "", STATE)
+  local found = call("HMGET", key, "state", "line", "holder", "claim", "who", "label")
+  local protocol, _, _, _, shared = string.match(found[1] or "", STATE)
   -- A lock that a version with another protocol uses cannot be read.
   if protocol == PROTOCOL then
-    local holding, held_since, ends, lease, who = holders(name, key, state)
-    if holding > 0 or waiting ~= "0" then
-      local since, queue = 0, ""
-      if waiting ~= "0" then
-        since, queue = waiters(key, state)
+    local lock = { holder = found[3], claim = (found[4] or "") .. " " .. (found[5] or "") .. (found[6] or "") }
+    local holding, held_since, ends, lease, who = holders(name, key, lock, shared)
+    if holding > 0 or found[2] then
+      local since, queue, waiting = 0, "", "0"
+      if found[2] then
+        local first, last
+        first, last, waiting = string.match(found[2], LINE)
+        since, queue = waiters(key, tonumber(first), tonumber(last))
       end
       add(name)
       add(waiting)

@@ -19,7 +19,7 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     "a release that does not compare tokens": Mutant(
-        "_end", 'string.sub(found[2], 1, #token + 1) == token .. " "', "true"
+        "_end", 'string.sub(found[1], 1, #token + 1) == token .. " "', "true"
     ),
     "a hand-off that skips the head of the queue": Mutant(
         "_queue",
@@ -60,16 +60,16 @@ MUTANTS = {
         'if exclusive(name) then\n    return kind(mode) == "shared"',
     ),
     "the dead that keep the living from sharing": Mutant(
-        "_queue", 'call("PUBSUB", "NUMSUB", channel_of(listener))[2] > 0', "true"
+        "_queue", 'call("PUBSUB", "NUMSUB", GRANTS .. listener)[2] > 0', "true"
     ),
     "a set granted where it is not first everywhere": Mutant(
         "_queue", "stands and #locks > 1 and", "stands and #locks > 9 and"
     ),
     "a set handed on where it is not first everywhere": Mutant(
-        "_end", "elseif entry ~= first then", "elseif not entry then"
+        "_end", "if place > 2 and its ~= entry then", "if place > 2 and not its then"
     ),
     "a part handed on to one that wants more": Mutant(
-        "_end", "tonumber(size) == #all", "tonumber(size) >= #all"
+        "_end", "tonumber(size) == #KEYS - 1", "tonumber(size) >= #KEYS - 1"
     ),
     "a set that is granted though a part is held": Mutant(
         "_queue",
@@ -78,8 +78,23 @@ MUTANTS = {
     ),
     "a set that waits for its first lock only": Mutant(
         "acquire",
-        "for place, name in ipairs(all) do\n    local state, here",
-        "for place, name in ipairs({ all[1] }) do\n    local state, here",
+        "for place = 2, #KEYS do\n        local front, last",
+        "for place = 2, 2 do\n        local front, last",
+    ),
+    "a set that is handed on and stays in a line": Mutant(
+        "_end", '"label", "line", first, holder)', '"label", "line")'
+    ),
+    "a newcomer that overtakes where nobody holds": Mutant(
+        "acquire", "free and not held and not found[2]", "free and not held"
+    ),
+    "a newcomer that takes what is shared": Mutant(
+        "acquire", 'not found[2] and sharers == "0"', "not found[2]"
+    ),
+    "a fencing token that a free lock gives out twice": Mutant(
+        "acquire", "math.max(last_fence + 1, now_us)", "last_fence"
+    ),
+    "a fencing token that a release gives out twice": Mutant(
+        "_end", "math.max(last_fence + 1, now_us)", "last_fence"
     ),
 }
 

@@ -25,7 +25,7 @@ class Text(Script):
 
 WAYS = {
     b'if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then': b"if false then",
-    b"local states, alone, waiting, first = {}, true, 0, nil": b"local states, alone, waiting, first = {}, false, 0, nil",
+    b"local states, alone, waited_for = {}, true, false": b"local states, alone, waited_for = {}, false, false",
 }
 """Where an early way out begins, and how it is barred."""
 
@@ -38,6 +38,22 @@ def long_of(script: Script) -> Script:
     return Text(script, text.replace(way, WAYS[way]))
 
 
+USUAL_ENDS = b"-- What the server keeps of a lock"
+"""What stands behind the usual way of a script."""
+
+
+def usual_part_of(script: Script) -> bytes:
+    """Return the text of a script up to the end of its usual way."""
+    usual, end, _ = script.text.partition(USUAL_ENDS)
+    assert end
+    return usual
+
+
+def usual_of(script: Script) -> Script:
+    """A script that fails where the way of the original goes on behind the usual one."""
+    return Text(script, usual_part_of(script) + b'error({ err = "ERR not by the usual way" })')
+
+
 class Side(Bench):
     """One lock, or a set, on which one way of a script is tried."""
 
@@ -45,6 +61,11 @@ class Side(Bench):
         super().__init__(client, name)
         self._ways = ways
         self.names: Sequence[str] = ()
+
+    def have_an_index(self) -> None:
+        """Have an index that need not live longer: only the long way lengthens it."""
+        self.acquire("earlier", names=("earlier",), lease=120_000)
+        self.release("earlier", names=("earlier",))
 
     def ask(self, script: Script, *argv: object) -> object:
         """Return the reply, or what the server refused with."""
@@ -119,6 +140,7 @@ def check_that_both_end_alike(side: Make, case: Case) -> None:
     found = []
     for ways in (lambda script: script, long_of):
         one = side(ways)
+        one.have_an_index()
         before(one)
         reply = one.ask(script, *argv)
         if argv is ACQUIRE_SILENTLY:

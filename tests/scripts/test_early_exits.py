@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 
 from redis_locks import scripts
+from redis_locks.scripts import Script
 from tests.scripts.bench import WHO
 from tests.scripts.short_ways import (
     ACQUIRE_EVER,
@@ -22,11 +24,15 @@ from tests.scripts.short_ways import (
     long_of,
     named,
     side,
+    usual_of,
+    usual_part_of,
 )
 
 pytestmark = pytest.mark.ci
 
 __all__ = ["side"]
+
+SHORTENED = (scripts.ACQUIRE, scripts.RELEASE, scripts.COMMIT)
 
 AHEAD = 1_999_999_999_999_999
 PAIR = ("x", "y")
@@ -197,6 +203,8 @@ CASES = [
     (pair, scripts.ACQUIRE, ACQUIRE_NOW),
     (pair_with_a_fence_ahead, scripts.ACQUIRE, ACQUIRE_EVER),
     (pair_held, scripts.ACQUIRE, ACQUIRE_NOW),
+    (pair_held, scripts.ACQUIRE, ACQUIRE_SOON),
+    (pair_held, scripts.ACQUIRE, ACQUIRE_EVER),
     (pair_held_and_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
     (first_held, scripts.ACQUIRE, ACQUIRE_SOON),
     (second_held, scripts.ACQUIRE, ACQUIRE_EVER),
@@ -233,6 +241,56 @@ def test_both_ways_end_alike(side: Make, case: Case) -> None:
     check_that_both_end_alike(side, case)
 
 
-def test_an_early_exit_can_be_barred() -> None:
-    for script in (scripts.ACQUIRE, scripts.RELEASE, scripts.COMMIT):
-        assert long_of(script).text != script.text
+BY_THE_USUAL_WAY = [
+    (nothing, scripts.ACQUIRE, ACQUIRE_NOW),
+    (nothing, scripts.ACQUIRE, ACQUIRE_EVER),
+    (we_listen, scripts.ACQUIRE, ACQUIRE_SILENTLY),
+    (fence_ahead, scripts.ACQUIRE, ACQUIRE_NOW),
+    (held, scripts.ACQUIRE, ACQUIRE_NOW),
+    (held, scripts.ACQUIRE, ACQUIRE_SOON),
+    (we_listen_and_it_is_held, scripts.ACQUIRE, ACQUIRE_SILENTLY),
+    (held_and_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair, scripts.ACQUIRE, ACQUIRE_NOW),
+    (first_held, scripts.ACQUIRE, ACQUIRE_NOW),
+    (pair_held, scripts.ACQUIRE, ACQUIRE_SOON),
+    (pair_held_and_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
+    (ours, scripts.RELEASE, ()),
+    (two_wait, scripts.RELEASE, ()),
+    (pair_ours, scripts.RELEASE, ()),
+    (pair_ours_and_wanted(*PAIR), scripts.RELEASE, ()),
+    (ours, scripts.COMMIT, COMMANDS),
+    (two_wait, scripts.COMMIT, COMMANDS),
+    (pair_ours, scripts.COMMIT, COMMANDS),
+]
+
+
+@pytest.mark.parametrize("case", BY_THE_USUAL_WAY, ids=named)
+def test_the_usual_way_answers_the_usual_questions(side: Make, case: Case) -> None:
+    before, script, argv = case
+    one = side(usual_of)
+    one.have_an_index()
+    before(one)
+    assert "not by the usual way" not in str(one.ask(script, *argv))
+
+
+@pytest.mark.parametrize("script", SHORTENED, ids=lambda script: script.name)
+def test_no_shared_part_defines_what_the_usual_way_does_not_use(script: Script) -> None:
+    usual = re.sub(r"--.*", "", usual_part_of(script).decode())
+    functions = re.findall(r"^local function (\w+)", usual, re.MULTILINE)
+    values = re.findall(r"^local ([\w, ]+) = (.*)$", usual, re.MULTILINE)
+    # What is a number or a text costs nothing.
+    computed = [names for names, value in values if re.search(r"[a-z]", re.sub('".*?"', "", value))]
+    for name in [*functions, *(name for names in computed for name in names.split(", "))]:
+        assert len(re.findall(rf"\b{name}\b", usual)) > 1, name
+
+
+@pytest.mark.parametrize("script", SHORTENED, ids=lambda script: script.name)
+def test_messages_come_behind_the_way_that_sends_none(script: Script) -> None:
+    before, found, _ = usual_part_of(script).decode().partition("local function tell(")
+    assert found
+    assert "return token" in before
+
+
+@pytest.mark.parametrize("script", SHORTENED, ids=lambda script: script.name)
+def test_an_early_exit_can_be_barred(script: Script) -> None:
+    assert long_of(script).text != script.text

@@ -7,7 +7,6 @@ from redis.exceptions import ResponseError
 from redis_locks import scripts
 from redis_locks.testing.server import EmbeddedServer
 from tests.scripts.bench import Bench
-from tests.support.timings import FENCE_RESERVED
 
 FUTURE = 8 * 10**15
 
@@ -37,12 +36,6 @@ def test_one_lock_of_a_set_is_overtaken_for_all_of_it(bench: Bench) -> None:
     assert held > FUTURE
     assert force(bench, "a")[0] > held
     assert ["a"] == bench.holders("other")
-
-
-def test_what_a_hold_may_have_got_inside_its_process_is_overtaken_too(bench: Bench) -> None:
-    bench.set_fence(FUTURE)
-    held = int(bench.acquire("a")[1])
-    assert held + FENCE_RESERVED < force(bench, "a")[0]
 
 
 def test_the_first_waiter_is_told_of_a_higher_fencing_token(bench: Bench) -> None:

@@ -11,8 +11,8 @@ from redis_locks import scripts
 from redis_locks.values.keys import LockKeys, index_key
 
 PRELUDE_ARGV = {1}
-PARTS = ["_modes", "_queue", "_end"]
-SPELLING = ["_prelude", "_lock"]
+PARTS = ["_claim", "_exclusive", "_modes", "_queue", "_end"]
+SPELLING = ["_prelude", "_keys", "_messages", "_lock"]
 SHARED = [*SPELLING, *PARTS]
 
 

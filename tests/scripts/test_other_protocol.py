@@ -16,7 +16,7 @@ ENDED, LASTS = 1, 8_000_000_000_000
 ENDS_NOW = """
 local time = redis.call("TIME")
 local ends = string.format("%%.0f", time[1] * 1000 + math.floor(time[2] / 1000))
-redis.call("HSET", KEYS[2], "state", "1 0 %d anything", "holder", "theirs " .. ends)
+redis.call("HSET", KEYS[2], "state", "2 0 %d anything", "holder", "theirs " .. ends)
 redis.call("PEXPIRE", KEYS[2], 60000)
 """
 
@@ -25,7 +25,7 @@ def used_by_another_version(
     bench: Bench, *, shared_until: int, held_until: int, rest: str = "anything"
 ) -> None:
     """Leave what all versions have in common, and fields that look like ours, with another meaning."""
-    state = f"1 {shared_until} {FENCE} {rest}"
+    state = f"2 {shared_until} {FENCE} {rest}"
     fields = {"state": state, "holder": f"theirs {held_until} anything", "key_share": 1}
     bench.client.hset(bench.keys.lock, mapping=fields)
     bench.client.pexpire(bench.keys.lock, 60_000)
@@ -34,13 +34,13 @@ def used_by_another_version(
 @pytest.mark.parametrize(("shared_until", "held_until"), [(LASTS, ENDED), (ENDED, LASTS)])
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 @pytest.mark.parametrize("wait", [0, FOR_EVER])
-@pytest.mark.parametrize("rest", ["anything", "0 1 0 0 0"])
+@pytest.mark.parametrize("rest", ["anything", "0 1 0 0 0", "0 0"])
 def test_it_is_refused_and_stays_as_it_is_while_a_lease_lasts(
     bench: Bench, shared_until: int, held_until: int, mode: str, wait: int, rest: str
 ) -> None:
     used_by_another_version(bench, shared_until=shared_until, held_until=held_until, rest=rest)
     before = bench.client.hgetall(bench.keys.lock)
-    with pytest.raises(ResponseError, match=r"^PROTOCOL 1 2 \d+"):
+    with pytest.raises(ResponseError, match=r"^PROTOCOL 2 3 \d+"):
         bench.acquire("a", mode=mode, wait=wait)
     assert before == bench.client.hgetall(bench.keys.lock)
 

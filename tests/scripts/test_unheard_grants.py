@@ -171,12 +171,3 @@ def test_the_next_grant_has_a_token_above_one_that_nobody_heard(
     claims = dict(zip(held[::3], held[2::3], strict=True))
     assert b"dead" not in claims
     assert int(claims[b"living"].split()[0]) > UNHEARD
-
-
-def test_a_grant_that_nobody_heard_uses_up_what_it_had_reserved_as_well(
-    bench: Bench,
-) -> None:
-    of_release(bench)
-    reserved = bench.last_fence() - bench.fence()
-    assert reserved > 0
-    assert UNHEARD + reserved + 1 == bench.fence()

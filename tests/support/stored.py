@@ -9,17 +9,18 @@ import re
 from typing import Any
 
 _PLACE = re.compile(rb"-?\d+")
-_SHARED_UNTIL, _FENCE, _EXPIRES, _WAITING = 1, 2, 3, 6
+_NEW = b"3 0 0 0 0"
+_SHARED_UNTIL, _FENCE, _EXPIRES = 1, 2, 3
 
 
 def fence(client: Any, lock: bytes) -> int:
-    """Return the last fencing token given out or reserved."""
+    """Return the last fencing token given out."""
     return int(client.hget(lock, "state").split()[_FENCE])
 
 
 def set_fence(client: Any, lock: bytes, token: int) -> None:
     """Let the next fencing token be above `token`, as if the clock had been ahead."""
-    state = (client.hget(lock, "state") or b"2 0 0 0 1 0 0 0").split()
+    state = (client.hget(lock, "state") or _NEW).split()
     state[_FENCE] = b"%d" % token
     set_state(client, lock, state)
     client.pexpire(lock, 3_600_000)
@@ -100,27 +101,38 @@ def drop_place(client: Any, lock: bytes, token: str) -> None:
     client.hdel(lock, client.hget(lock, token), token)
 
 
+def set_line(client: Any, lock: bytes, claims: dict[str, str]) -> None:
+    """Let those stand in line, in this order, for a lock that nobody holds; the key goes after a minute."""
+    places = range(1, len(claims) + 1)
+    entries = {
+        place: f"{token} {claim}"
+        for place, (token, claim) in zip(places, claims.items(), strict=True)
+    }
+    client.hset(lock, mapping={"state": _NEW, "line": f"1 {len(claims)} {len(claims)}"})
+    client.hset(lock, mapping={**entries, **dict(zip(claims, places, strict=True))})
+    client.pexpire(lock, 60_000)
+
+
 def drop_line(client: Any, lock: bytes) -> None:
     """Take all waiters' places away."""
     for token in line(client, lock):
         drop_place(client, lock, token.decode())
-    state = client.hget(lock, "state").split()
-    set_state(client, lock, [*state[:4], b"1", b"0", b"0", state[7]])
+    client.hdel(lock, "line")
 
 
 def move_last(client: Any, lock: bytes, by: int) -> None:
     """Let the last waiter stand so many places further back, as if all between had left."""
-    *start, last, waiting, sharers = client.hget(lock, "state").split()
+    first, last, waiting = client.hget(lock, "line").split()
     entry, further = client.hget(lock, last), int(last) + by
     client.hdel(lock, last)
-    client.hset(lock, mapping={further: entry, entry.split(b" ")[0]: further})
-    set_state(client, lock, [*start, b"%d" % further, waiting, sharers])
+    numbers = b"%b %d %b" % (first, further, waiting)
+    client.hset(lock, mapping={further: entry, entry.split(b" ")[0]: further, "line": numbers})
 
 
 def in_use(client: Any, lock: bytes) -> set[str]:
     """Return what is there of "holder", "sharers" and "queue", the parts of a lock that is in use."""
     fields = {field.decode(errors="replace") for field in client.hkeys(lock)}
-    rest = fields - {"state", "holder", "claim", "who", "label", "late"}
+    rest = fields - {"state", "line", "holder", "claim", "who", "label", "late"}
     found = {"holder"} if living_holder(client, lock) else set()
     if line(client, lock):
         found.add("queue")

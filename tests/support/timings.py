@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from time import monotonic
-from typing import Final
 from unittest.mock import patch
 
 import pytest
@@ -19,9 +18,6 @@ from redis_locks.protocol.lease import YOUNG, Lease
 from redis_locks.protocol.renewal import Registry
 
 __all__ = ["LOOK_AGAIN", "YOUNG", "bounded"]
-
-FENCE_RESERVED: Final = 16
-"""How many fencing tokens a grant uses up."""
 
 
 def waiters_ask_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -13,6 +13,7 @@
 --      memory has a bound, however many names and processes there are.
 
 --include _prelude
+--include _keys
 
 local STATS = tag .. "stats:"
 

@@ -32,6 +32,7 @@ from tests.internals.acquire.waiting_cases import (
     told_to_look,
 )
 from tests.internals.acquire.ways import Case, OneWay, Seen
+from tests.support import stored
 from tests.support.world import PATIENCE, keys_of
 
 
@@ -76,10 +77,8 @@ def beside_sharers(stage: Stage) -> None:
 def behind_the_dead(stage: Stage) -> None:
     """Who stands first does not live any more."""
     lock = keys_of(stage.lock.name).lock
-    claim = "dead 0 1 exclusive 60000 nobody 0 1 dead"
-    state = "2 0 0 0 1 1 1 0"
-    stage.client.hset(lock, mapping={"state": state, "1": claim, "dead": 1})
-    stage.client.pexpire(lock, 60_000)
+    claim = "0 1 exclusive 60000 nobody 0 1 dead"
+    stored.set_line(stage.client, lock, {"dead": claim})
     with stage.lock as hold:
         stage.checked(hold)
 
