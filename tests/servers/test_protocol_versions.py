@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import zipfile
@@ -26,12 +27,13 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.servers import previous_protocol
 from tests.servers.previous_protocol import OURS
 from tests.support import stored
-from tests.support.world import PATIENCE, World, held, keys_of
+from tests.support.world import PATIENCE, World, held, keys_of, until
 
 pytestmark = pytest.mark.ci
 
 PACKAGE = Path(redis_locks.__file__).parent
 PROCESS = Path(__file__).with_name("other_version.py")
+COMMAND = Path(__file__).with_name("other_command.py")
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +164,55 @@ def test_a_set_that_has_one_such_lock_is_refused_and_leaves_nothing(
         with pytest.raises(ProtocolMismatch):
             world.acquire(Lock(*others), wait=PATIENCE)
         assert not client.exists(keys_of(others[0]).lock)
+
+
+def test_a_waiter_whose_lock_the_other_version_takes_is_told(
+    world: World, name: str, other: Any, client: redis.Redis
+) -> None:
+    abandoned = held(world, Lock(name, renew=False))
+    waiting = world.start(world.acquire, Lock(name), wait=PATIENCE)
+    until(lambda: stored.line(client, keys_of(name).lock))
+    stored.end_lease(client, keys_of(name).lock)
+    with other(name) as holder:
+        assert "held" == holder.said
+        assert int(holder.words[0]) > abandoned.fencing_token
+        with pytest.raises(ProtocolMismatch):
+            waiting.result(PATIENCE)
+        assert "released" == holder.ends()
+
+
+@pytest.fixture
+def command(other_version: Path, redis_server: EmbeddedServer) -> Any:
+    """`manage.py locks` of the other version: return what it prints."""
+
+    def call(*words: str) -> str:
+        run = [sys.executable, str(COMMAND), redis_server.url, *words]
+        env = {**os.environ, "PYTHONPATH": str(other_version)}
+        done = subprocess.run(
+            run, cwd=other_version, env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    return call
+
+
+def test_only_the_other_version_lists_and_ends_what_its_dead_hosts_hold(
+    world: World, name: str, other: Any, command: Any
+) -> None:
+    with other(name) as holder:
+        holder.process.kill()
+        holder.process.wait()
+        assert name in command("list", "--format", "csv")
+        assert name not in [info.name for info in inspection.locks()]
+        with pytest.raises(ProtocolMismatch):
+            world.acquire(Lock(name), wait=0)
+        assert name in command("drain", "--host", socket.gethostname(), "-y")
+        world.release(held(world, Lock(name), wait=0))
+
+
+def test_the_other_version_does_not_list_what_we_hold(
+    world: World, name: str, command: Any
+) -> None:
+    hold = held(world, Lock(name))
+    assert name not in command("list", "--format", "csv")
+    world.release(hold)
