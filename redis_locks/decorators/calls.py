@@ -186,8 +186,16 @@ def _template_renderer(function: Callable[..., object], template: NameTemplate) 
         fixed = template.render(lambda root: root)
         return lambda args, kwargs: fixed  # noqa: ARG005 - a Renderer
     signature = signature_of(function)
-    argument = {field.root: _getter(signature, template, field) for field in template.fields}
-    return lambda args, kwargs: template.render(lambda root: argument[root](args, kwargs))
+    parts: list[tuple[Any, Callable[..., object] | None]] = [
+        (part, None if isinstance(part, str) else _getter(signature, template, part))
+        for part in template.parts
+    ]
+
+    def render(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+        texts = [part if get is None else part.value_in(get(args, kwargs)) for part, get in parts]
+        return validate_name("".join(texts))
+
+    return render
 
 
 def _getter(
