@@ -30,6 +30,7 @@ SECTIONS: dict[str, Section] = {
         *local.SECTIONS,
         trips.SECTION,
         transfers.SECTION,
+        transfers.SPREAD,
         beside.SECTION,
         sizes.SECTION,
         start.SECTION,

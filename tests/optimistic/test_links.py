@@ -319,3 +319,31 @@ def test_a_client_that_packs_commands_in_its_own_way_is_refused(side: Side, name
     pool = redis.ConnectionPool(command_packer=object())
     with redis.Redis.from_pool(pool) as own, pytest.raises(ImproperlyConfigured, match="packer"):
         side.run(Adding(name), name, using=own)
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+@pytest.mark.parametrize("legacy", [True, False])
+def test_replies_have_the_shape_of_the_clients_protocol(
+    redis_server: EmbeddedServer, side: Side, name: str, protocol: int, legacy: bool
+) -> None:
+    with redis_server.client(protocol=protocol, legacy_responses=legacy) as own:
+        own.zadd(f"{name}:z", {"a": 1.5})
+        own.hset(f"{name}:h", "a", "b")
+        own.geoadd(f"{name}:g", (1.0, 2.0, "x"))
+
+        async def body(pipe: Pipe) -> list[Any]:
+            return [
+                *pipe.raw.read,
+                await pipe.read("zrange", f"{name}:z", 0, -1, False, True),
+                await pipe.read("geopos", f"{name}:g", "x"),
+                await pipe.read("zscore", f"{name}:z", "a"),
+            ]
+
+        reads = [("HGETALL", f"{name}:h"), ("ZMSCORE", f"{name}:z", "a", "b")]
+        assert [
+            own.hgetall(f"{name}:h"),
+            own.zmscore(f"{name}:z", ["a", "b"]),
+            own.zrange(f"{name}:z", 0, -1, withscores=True),
+            own.geopos(f"{name}:g", "x"),
+            own.zscore(f"{name}:z", "a"),
+        ] == side.run(body, name, read=reads, using=own)
