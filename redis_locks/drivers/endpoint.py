@@ -50,6 +50,10 @@ _BLOCKING_TWIN = {twin: blocking for blocking, twin in _ASYNC_TWIN.items()}
 
 
 _UNBOUNDED = ConnectionPool().max_connections
+# Before redis-py 8, a client that says nothing speaks RESP2, and reads replies as that has them.
+_USUAL_PROTOCOL = (
+    {"protocol": 2} if parameters(AbstractConnection)["protocol"].default == 2 else {}  # noqa: PLR2004
+)
 _USUAL_RETRY = redis.Redis().connection_pool.connection_kwargs["retry"]
 
 DEFAULT_TIMEOUT = 5.0
@@ -66,7 +70,7 @@ class Shape:
         self.encoding: str | None = encoder.encoding if encoder.decode_responses else None
         """In what replies are text; None: they are bytes."""
         self._errors: str = encoder.encoding_errors
-        self.options: dict[str, Any] = {
+        self.options: dict[str, Any] = _USUAL_PROTOCOL | {
             option: given[option]
             for option in ("decode_responses", "legacy_responses", "protocol")
             if option in given

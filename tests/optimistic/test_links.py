@@ -87,7 +87,9 @@ def test_words_are_sent_as_redis_py_sends_them(side: Side, client: redis.Redis, 
         pipe.rpush(name, *values)
 
     side.run(body, name)
-    client.rpush(f"{name}:plain", *values)
+    # redis-py 5 itself cannot send the two kinds of buffers.
+    plain = [bytes(each) if isinstance(each, bytearray | memoryview) else each for each in values]
+    client.rpush(f"{name}:plain", *plain)
     assert client.lrange(f"{name}:plain", 0, -1) == client.lrange(name, 0, -1)
 
 
