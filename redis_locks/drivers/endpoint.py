@@ -50,10 +50,6 @@ _BLOCKING_TWIN = {twin: blocking for blocking, twin in _ASYNC_TWIN.items()}
 
 
 _UNBOUNDED = ConnectionPool().max_connections
-# Before redis-py 8, a client that says nothing speaks RESP2, and reads replies as that has them.
-_USUAL_PROTOCOL = (
-    {"protocol": 2} if parameters(AbstractConnection)["protocol"].default == 2 else {}  # noqa: PLR2004
-)
 _USUAL_RETRY = redis.Redis().connection_pool.connection_kwargs["retry"]
 
 DEFAULT_TIMEOUT = 5.0
@@ -70,7 +66,7 @@ class Shape:
         self.encoding: str | None = encoder.encoding if encoder.decode_responses else None
         """In what replies are text; None: they are bytes."""
         self._errors: str = encoder.encoding_errors
-        self.options: dict[str, Any] = _USUAL_PROTOCOL | {
+        self.options: dict[str, Any] = {
             option: given[option]
             for option in ("decode_responses", "legacy_responses", "protocol")
             if option in given
@@ -226,8 +222,12 @@ class Endpoint:
         return kind(**{**kwargs, **self._common(kind), "socket_timeout": None})
 
     def _common(self, kind: type[Any]) -> dict[str, Any]:
-        own = {} if self.shape is None else self.shape.options
-        return {"protocol": 3, "decode_responses": False, **without_notifications(kind), **own}
+        # Without a `protocol` the user's client speaks that of its release of redis-py: RESP2 before 8.
+        ours = {"protocol": 3, "decode_responses": False}
+        return {
+            **without_notifications(kind),
+            **(ours if self.shape is None else self.shape.options),
+        }
 
 
 def _twins_of_valkey(kind: type[Any]) -> dict[type[Any], type[Any]]:
