@@ -127,6 +127,11 @@ class Place:
         sha = compat.RELEASE.sha.decode()
         return self.client.evalsha(sha, len(COMPAT_KEYS), *COMPAT_KEYS, token)
 
+    def extend_compat(self, token: str) -> Any:
+        """Have a hold of the compat lock last as long as at first."""
+        sha = compat.EXTEND.sha.decode()
+        return self.client.evalsha(sha, len(COMPAT_KEYS), *COMPAT_KEYS, token, LEASE_MS, "1")
+
     def come_compat(self, number: int, channel: bytes) -> list[str]:
         """Let so many wait for the compat lock, which somebody holds."""
         tokens = self.tokens(number)
@@ -519,6 +524,14 @@ def _(place: Place, size: int) -> Question:
         place.ask_compat(token)
 
     return ask
+
+
+@crowd("compat waiters in line: extended")
+def _(place: Place, size: int) -> Question:
+    place.ask_compat("holder")
+    place.client.pexpire(COMPAT_KEYS.lock, LEASE_MS)
+    place.come_compat(size, COMPAT_HEARD)
+    return lambda: place.extend_compat("holder")
 
 
 @crowd("compat waiters in line: handed on", times=10)

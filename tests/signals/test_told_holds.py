@@ -141,7 +141,7 @@ def test_a_name_made_by_a_template_comes_with_it(
     by_template(1)
     by_callable(2)
     ByView.request = rf.post("/")  # type: ignore[attr-defined]
-    with ByView()._lock_of(f"{name}:3"):
+    with ByView()._lock_named(f"{name}:3"):
         pass
     once(4)
     once_by_callable(5)
