@@ -167,6 +167,22 @@ def test_the_marker_of_a_commit_goes_within_a_minute(
     assert client.exists(keys_of(name).lock)
 
 
+def test_where_the_lease_ends_before_what_is_read_has_come_nothing_is_applied(
+    world: World, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = f"data:{name}"
+    client.set(data, 1, ex=60)
+    lock = Lock(name, lease=0.3, renew=False, read=[("GET", data)])
+    world.release(held(world, lock))  # the connection for large replies is open from now on
+    calls.delay_reads(monkeypatch, 0.5)
+    hold = held(world, lock)
+    assert [b"1"] == hold.read
+    assert hold.is_lost
+    with pytest.raises(LockLost):
+        world.do(hold, "commit", [("INCR", data)])
+    assert b"1" == client.get(data)
+
+
 def begun(world: World, name: str, monkeypatch: pytest.MonkeyPatch, commands: Any) -> Hold:
     """A hold that applied these commands until its lease ended, and never got a reply."""
     hold = held(world, Lock(name, lease=0.5))

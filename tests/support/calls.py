@@ -5,14 +5,16 @@ A call is named after its verb, such as "acquire" or "commit".
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from redis_locks.drivers.asynchronous import AsyncDriver
+from redis_locks.drivers.asynchronous import AsyncDriver, AsyncLink
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import acquire, store
 from redis_locks.protocol.lease import Lease
@@ -59,6 +61,24 @@ def lose_all_replies(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
         raise LinkBroken("the reply was lost")
 
     intercept(monkeypatch, verb, lost)
+
+
+def delay_reads(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let replies to commands of ``read=`` come so many seconds late."""
+    for kind, sleeps in ((BlockingLink, False), (AsyncLink, True)):
+        plain = kind.round_trip
+
+        async def late(
+            link: Any, *args: Any, plain: Any = plain, sleeps: bool = sleeps
+        ) -> list[Any]:
+            replies = await plain(link, *args)
+            if sleeps:
+                await asyncio.sleep(seconds)
+            else:
+                time.sleep(seconds)  # noqa: ASYNC251 - as a slow network blocks
+            return replies  # type: ignore[no-any-return]
+
+        monkeypatch.setattr(kind, "round_trip", late)
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:

@@ -197,6 +197,11 @@ def explicit_verbs() -> None:
     lock = Lock("report", wait=None, lease=5, renew=True, using="default", label="nightly")
     assert_type(lock.acquire(wait=0), Hold | None)
     Lock(1)  # type: ignore[arg-type]
+    # Two options that are swapped: for each pair one is of another type at least.
+    Lock("report", using=True, renew="default")  # type: ignore[arg-type]
+    Lock("report", label=False, crash_release="nightly")  # type: ignore[arg-type]
+    Lock("report", mode="block", scope="exclusive")  # type: ignore[arg-type]
+    redis_lock("report", database=True, commit_guard="default")  # type: ignore[call-overload]
     lock.name = "other"  # type: ignore[misc]
     hold = lock.acquire()
     if hold is not None:
