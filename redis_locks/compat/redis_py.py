@@ -16,7 +16,7 @@ from redis_locks.compat import commands, waiters, wakeups
 from redis_locks.compat.commands import CompatRequest
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.locks.timeouts import bounded
-from redis_locks.values.identity import new_token
+from redis_locks.protocol.callers import new_token
 from redis_locks.values.keys import CompatKeys, compat_keys
 
 _CLUSTERS = (redis.RedisCluster, aioredis.RedisCluster)

@@ -33,7 +33,7 @@ from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
 from redis_locks.locks.transactions import Keepers
-from redis_locks.values.identity import new_token
+from redis_locks.protocol.callers import new_token
 
 logger = logging.getLogger("redis_locks")
 

@@ -25,12 +25,13 @@ from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
 from redis_locks.protocol import acquire, store
+from redis_locks.protocol.callers import note_unconfirmed
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.store import Request, Won
 from redis_locks.values.claims import Claim
 from redis_locks.values.durations import MAX_SECONDS
-from redis_locks.values.identity import note_unconfirmed, process_name
+from redis_locks.values.identity import process_name
 from redis_locks.values.keys import QUEUED
 
 logger = logging.getLogger("redis_locks")

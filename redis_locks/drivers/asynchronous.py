@@ -65,7 +65,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self.tails: dict[object, str] = {}
         self._why = ""
         self.endpoint = endpoint
-        self._reader = endpoint.reader()
+        self.reader = endpoint.reader()
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
         self._replies: deque[_Awaited] = deque()
@@ -126,7 +126,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def _take_over(self, connection: Any) -> None:
         # The only way to its transport. The writer is kept: it closes the transport when it goes.
-        self._writer, connection._writer, connection._reader = connection._writer, None, None  # noqa: SLF001
+        self._writer, connection._writer, connection.reader = connection._writer, None, None  # noqa: SLF001
         self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
         close_in_children(self)
@@ -134,7 +134,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Give each reply to its caller, in order, and each message to its listener."""
-        reader = self._reader
+        reader = self.reader
         reader.feed(data)
         try:
             while (reply := reader.gets()) is not UNFINISHED:
@@ -201,7 +201,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._overdue = None
         if self._replies:
             left = self._replies[0][1] + self.endpoint.reply_timeout - monotonic()
-            before, self._received = self._received, self._reader.len()
+            before, self._received = self._received, self.reader.len()
             if left <= 0 and before != self._received != 0:  # a large reply is on its way
                 left = self.endpoint.reply_timeout
             if left <= 0:

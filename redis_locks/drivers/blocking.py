@@ -68,19 +68,19 @@ class BlockingLink(ServerLink):
     __slots__ = (
         "__weakref__",
         "_bulk",
-        "_connection",
         "_messages",
         "_parks",
-        "_reader",
         "_socket",
         "_timeout",
         "broken",
         "channel",
         "channels",
+        "connection",
         "endpoint",
         "large",
         "listener",
         "quick_keys",
+        "reader",
         "tails",
         "waiting_links",
     )
@@ -103,17 +103,17 @@ class BlockingLink(ServerLink):
         self.endpoint = endpoint
         self._timeout = endpoint.reply_timeout
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
-        self._reader = endpoint.reader()
-        self._connection = cast("Any", endpoint.blocking_connection())
+        self.reader = endpoint.reader()
+        self.connection = cast("Any", endpoint.blocking_connection())
         try:
-            self._connection.connect()
+            self.connection.connect()
         except (redis_errors.RedisError, OSError) as error:
             self.close()
             raise connection_error(error, endpoint) from error
         except BaseException:
             self.close()
             raise
-        self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
+        self._socket = self.connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         close_in_children(self)
         if channel:
             subscribe = pack((b"SUBSCRIBE", channel.encode()))
@@ -129,7 +129,7 @@ class BlockingLink(ServerLink):
             waiting_links.discard(id(self))
             self.close()
 
-    def _close_for(self, error: BaseException) -> None:
+    def close_for(self, error: BaseException) -> None:
         """Close the connection. Raises LinkBroken if the connection caused the error.
 
         After an interrupt between a command and its reply, the next command would get that reply.
@@ -164,7 +164,7 @@ class BlockingLink(ServerLink):
 
     def exchange(self, packet: bytes) -> Any:
         """Send a packed command, and return its reply, unconverted; see `Link`."""
-        reader = self._reader
+        reader = self.reader
         try:
             self._socket.sendall(packet)
             reader.feed(self._socket.recv(_READ_SIZE))
@@ -172,14 +172,14 @@ class BlockingLink(ServerLink):
             if more is not UNFINISHED or type(reply) is not bytes:
                 reply = self._reply_among(reply, more)
         except BaseException as error:
-            self._close_for(error)
+            self.close_for(error)
             raise
         return reply
 
     def _reply_among(self, *came: Any) -> Any:
         """Return the one reply among what has come, and comes until it is there; messages are kept."""
         received = [each for each in came if each is not UNFINISHED]
-        received += iter(self._reader.gets, UNFINISHED)
+        received += iter(self.reader.gets, UNFINISHED)
         while not (replies := [each for each in received if type(each) is not Push]):
             for push in received:
                 self._keep(push)
@@ -200,7 +200,7 @@ class BlockingLink(ServerLink):
 
     def exchange_all(self, packet: bytes, number: int) -> list[Any]:
         """Send packed commands, and return their replies; see `Link`."""
-        reader = self._reader
+        reader = self.reader
         replies: list[Any] = []
         received = 0
         try:
@@ -216,7 +216,7 @@ class BlockingLink(ServerLink):
                 if Push in map(type, replies):
                     replies = [each for each in replies if not self._keeps(each)]
         except BaseException as error:
-            self._close_for(error)
+            self.close_for(error)
             raise
         self.large = received > _LARGE
         if len(replies) > number:
@@ -230,7 +230,7 @@ class BlockingLink(ServerLink):
         if not data:
             msg = "the server closed the connection"
             raise ProtocolError(msg)
-        reader = self._reader
+        reader = self.reader
         reader.feed(data)
         return [*iter(reader.gets, UNFINISHED)]
 
@@ -250,7 +250,7 @@ class BlockingLink(ServerLink):
                 for push in self._receive_within(left):
                     self._keep(push)
         except BaseException as error:
-            self._close_for(error)
+            self.close_for(error)
             raise
         return message
 
@@ -277,7 +277,7 @@ class BlockingLink(ServerLink):
 
         Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too (https://github.com/redis/redis/pull/11875).
         """
-        hello = self._connection.handshake_metadata or {}
+        hello = self.connection.handshake_metadata or {}
         server, version = (
             _text(hello.get(key.encode(), hello.get(key))) for key in ("server", "version")
         )
@@ -306,7 +306,7 @@ class BlockingLink(ServerLink):
                         return bytes(push[2])
                 left = until - time.monotonic()
         except BaseException as error:
-            self._close_for(error)
+            self.close_for(error)
             raise
         return None
 
@@ -321,7 +321,7 @@ class BlockingLink(ServerLink):
     def close(self) -> None:
         """Close the connection; the server then knows that nobody listens."""
         self.broken = True
-        self._connection.disconnect()
+        self.connection.disconnect()
         if self._bulk is not None:
             self._bulk.close()
 
@@ -344,8 +344,8 @@ class SubscriptionLink(BlockingLink):
     @property
     def address(self) -> Address | None:
         """The host and port that it is connected to; None: a path. See `Subscription`."""
-        host = getattr(self._connection, "host", None)
-        return None if host is None else (str(host), int(self._connection.port))
+        host = getattr(self.connection, "host", None)
+        return None if host is None else (str(host), int(self.connection.port))
 
     def _keep(self, push: Push) -> None:
         if push[0] == b"message":
@@ -364,7 +364,7 @@ class SubscriptionLink(BlockingLink):
             while self._deliver_next(receiver):
                 pass
         except BaseException as error:
-            self._close_for(error)
+            self.close_for(error)
             raise
         finally:
             self._listens = False

@@ -34,18 +34,18 @@ class ClientLink(BlockingLink):
     def exchange_all(self, packet: bytes, number: int) -> list[Any]:
         """Send packed commands, and return their replies or redis-py's errors; see `Link`."""
         try:
-            self._connection.send_packed_command([packet])
+            self.connection.send_packed_command([packet])
             return [self._reply() for _ in range(number)]
         except (redis_errors.ConnectionError, redis_errors.TimeoutError) as error:
-            self._close_for(OSError(str(error)))
+            self.close_for(OSError(str(error)))
             raise
         except BaseException as error:
-            self._close_for(error)
+            self.close_for(error)
             raise
 
     def _reply(self) -> Any:
         try:
-            return self._connection.read_response(disable_decoding=not self._decodes)
+            return self.connection.read_response(disable_decoding=not self._decodes)
         except redis_errors.ResponseError as error:
             return error
 

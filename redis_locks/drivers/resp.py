@@ -21,7 +21,6 @@ __all__ = [
     "as_lists",
     "new_reader",
     "pack",
-    "pack_words",
 ]
 
 pack: Final = cast("Callable[[tuple[bytes | str, ...]], bytes]", pack_command)
@@ -53,12 +52,6 @@ class ErrorReply:
 
     def __repr__(self) -> str:
         return f"<ErrorReply {self.text}>"
-
-
-def pack_words(words: tuple[bytes | str, ...]) -> bytes:
-    """Return words in RESP, without the header that says how many they are; see `pack`."""
-    packed = pack(words)
-    return packed[packed.index(b"\n") + 1 :]
 
 
 def new_reader(error: Callable[[str], object] = ErrorReply) -> Reader:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from redis_locks.drivers.base import Call, LinkBroken
 from redis_locks.drivers.refusals import Demoted, reply_error
-from redis_locks.drivers.resp import ErrorReply, pack, pack_words
+from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.scripts import Script
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     words = (_repeated_words if script.repeats else pack_words)(tuple(others)) if others else b""
     start = _start(script, tuple(keys), len(argv))
     return b"%b$%d\r\n%b\r\n%b" % (start, len(token), token, words)
+
+
+def pack_words(words: tuple[bytes | str, ...]) -> bytes:
+    """Return words in RESP, without the header that says how many they are."""
+    packed = pack(words)
+    return packed[packed.index(b"\n") + 1 :]
 
 
 _repeated_words = lru_cache(maxsize=1024)(pack_words)
@@ -111,7 +117,7 @@ class ServerLink(CallingLink):
 
     is_direct = True
     endpoint: Endpoint
-    _reader: Reader
+    reader: Reader
 
     @property
     def is_waiting(self) -> bool:
@@ -121,7 +127,7 @@ class ServerLink(CallingLink):
     def decode(self, *, wanted: bool) -> None:
         """Let replies be text from now on, if the user's client decodes and it is `wanted`; else bytes."""
         if self.endpoint.shape is not None:
-            self.endpoint.shape.decode(self._reader, wanted=wanted)
+            self.endpoint.shape.decode(self.reader, wanted=wanted)
 
     def fail(self, error: LinkBroken) -> None:
         """Close, because of `error`; commands and waits on this link raise it."""

@@ -22,9 +22,9 @@ from django.core.signals import setting_changed
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.protocol import lock_events
+from redis_locks.protocol.callers import Held, Place
 from redis_locks.values import modes
 from redis_locks.values.identity import caller
-from redis_locks.values.local_locks import Held, Place
 
 if TYPE_CHECKING:
     from redis_locks.protocol.lease import Lease

@@ -16,9 +16,9 @@ from redis_locks.inspection.queries import holding_tokens, read_lock
 from redis_locks.inspection.sessions import Parties, read_parties
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.protocol import store
+from redis_locks.protocol.callers import new_token
 from redis_locks.statistics.collector import collector
 from redis_locks.values.arguments import flag
-from redis_locks.values.identity import new_token
 from redis_locks.values.keys import Keys, validate_name
 from redis_locks.values.modes import excludes
 

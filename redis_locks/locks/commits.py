@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.base import Driver
-from redis_locks.drivers.resp import pack, pack_words
+from redis_locks.drivers.resp import pack
+from redis_locks.drivers.server_link import pack_words
 from redis_locks.exceptions import LockBackendError, LockError, LockNotHeld
 from redis_locks.locks.data_commands import checked_commands, text_of, to_bytes
 from redis_locks.protocol import store

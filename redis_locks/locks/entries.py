@@ -7,9 +7,9 @@ from typing import Protocol
 
 from redis_locks.exceptions import LockError
 from redis_locks.locks.with_blocks import Block
+from redis_locks.protocol.bridges import waiting_for
+from redis_locks.protocol.callers import session
 from redis_locks.protocol.lease import BY_HAND, STACK, Lease
-from redis_locks.values.bridges import waiting_for
-from redis_locks.values.identity import session
 
 
 class Part(Protocol):

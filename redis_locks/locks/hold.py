@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from asyncio import _get_running_loop  # documented, and public in all but name
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from threading import get_ident
@@ -18,7 +17,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link, run_blocking
-from redis_locks.exceptions import LockError, LockLost
+from redis_locks.exceptions import LockError
 from redis_locks.locks import commits, conversions, moves, releases
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.entries import enter
@@ -31,7 +30,6 @@ from redis_locks.locks.hold_errors import (
     require_own,
 )
 from redis_locks.locks.timeouts import bounded
-from redis_locks.locks.transfer import Detached
 from redis_locks.locks.with_blocks import (
     Block,
     async_block_exit,
@@ -39,7 +37,8 @@ from redis_locks.locks.with_blocks import (
     block_exit,
     refuse_in_loop,
 )
-from redis_locks.protocol import acquire, replication, store
+from redis_locks.protocol import replication, store
+from redis_locks.protocol.callers import new_token, note_unconfirmed, session
 from redis_locks.protocol.lease import (
     ENDED,
     LOST,
@@ -50,7 +49,6 @@ from redis_locks.protocol.lease import (
     Answer,
     CancelledByLoss,
     Lease,
-    Renewer,
     Where,
     tell_counted_end,
     tell_end,
@@ -59,15 +57,8 @@ from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused
 from redis_locks.values import identity
 from redis_locks.values.durations import lease_ms, wait_seconds
-from redis_locks.values.identity import new_token, note_unconfirmed, session
 
 logger = logging.getLogger("redis_locks")
-
-
-def _here() -> Any:
-    # Asked first because it is cheap: `current_task` raises where no loop runs.
-    loop = _get_running_loop()
-    return (None if loop is None else asyncio.current_task(loop)) or get_ident()
 
 
 class Hold:
@@ -418,7 +409,7 @@ class Hold:
         """
         detached, backend = moves.asked_for(text, using, renew, label)
         return run_blocking(
-            adopted(cls, detached, backend, backend.driver, backend.renewer, renew, label)
+            moves.adopted(cls, detached, backend, backend.driver, backend.renewer, renew, label)
         )
 
     @classmethod
@@ -433,7 +424,7 @@ class Hold:
         """Return the hold that `detach` gave away, now this task's; see `adopt`."""
         detached, backend = moves.asked_for(text, using, renew, label)
         driver, renewer = await backend.of_loop()
-        return await adopted(cls, detached, backend, driver, renewer, renew, label)
+        return await moves.adopted(cls, detached, backend, driver, renewer, renew, label)
 
     async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether that happened.
@@ -450,7 +441,8 @@ class Hold:
             return  # a child that leaves its parent's block: the hold is not ours to touch
         # Of two requests the server grants the first, whosever that is; the other finds nothing, as if all was
         # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
-        releasers, here = self._releasers, _here() if driver.suspends else get_ident()
+        releasers = self._releasers
+        here: Any = (asyncio.current_task() or get_ident()) if driver.suspends else get_ident()
         releasers.append(here)
         if releasers[:1] != [here]:
             return
@@ -652,31 +644,6 @@ async def upgrade(hold: Hold, driver: Driver, wait: float | Unset | None) -> Non
     refused = await hold.upgrade_on(driver, seconds)
     if refused is not None:
         raise not_available(hold.name, refused, seconds)
-
-
-async def adopted(
-    kind: type[H],
-    detached: Detached,
-    backend: Backend,
-    driver: Driver,
-    renewer: Renewer,
-    renew: bool | Unset,  # noqa: FBT001 - as given
-    label: str | None,
-) -> H:
-    """See `Hold.adopt`."""
-    lease = moves.lease_of(detached, backend, driver, renewer, renew, label)
-    hold = kind(backend, lease)
-    try:
-        if await moves.adopt(driver, lease, hold, detached):
-            return hold
-    except BaseException:
-        with suppress(LockError):  # it may or may not have been adopted
-            await driver.finish(hold.release_on(driver))
-        if lease.request.broken_off:
-            await acquire.abandon(driver, lease.request)  # or a late question might adopt it
-        raise
-    msg = f"Lock {hold.name!r} cannot be adopted: it was adopted already, or its lease ended"
-    raise LockLost(msg)
 
 
 def require_held(hold: Hold) -> None:

@@ -32,12 +32,12 @@ from redis_locks.locks.with_blocks import (
     refuse_in_loop,
 )
 from redis_locks.protocol import replication
+from redis_locks.protocol.callers import session
 from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.replication import ReplicatedLease
 from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
-from redis_locks.values.identity import session
 from redis_locks.values.keys import MOST_KEPT, validate_names
 
 
@@ -351,7 +351,8 @@ class Lock:
         if self._is_unnamed:
             self._require_name()
         options = self.options
-        options.scope.refuse_async()
+        if options.scope.name == "transaction":
+            options.scope.refuse_async()
         side = await Side.of_loop(options.using, block)
         if options.reentrant == "thread":
             side.where = side.session.held.party

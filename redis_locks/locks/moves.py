@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
+from typing import Protocol, TypeVar
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver
-from redis_locks.exceptions import LockBackendError
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.locks.hold_errors import lost
 from redis_locks.locks.transfer import Detached
 from redis_locks.protocol import acquire, replication, store
+from redis_locks.protocol.callers import new_session, new_token, session
 from redis_locks.protocol.lease import NOT_KNOWN, Lease, Renewer, Where, tell_moved
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Adopted, Request
 from redis_locks.values.arguments import flag, optional_text
-from redis_locks.values.identity import new_session, new_token, session
 
 _BETWEEN_MOVES = 0.01
 """Seconds to pause before a move that a fail-over forgot is repeated."""
@@ -162,3 +164,42 @@ def lease_of(
     )
     plan = Plan(terms, detached.names, backend.keys(*detached.names))
     return Lease(plan, session(), backend.patient(driver) if terms.replicas else renewer)
+
+
+class AdoptedHold(Protocol):
+    """A hold, as far as adopting it goes."""
+
+    @property
+    def name(self) -> str:
+        """The name of its lock."""
+
+    async def release_on(self, driver: Driver) -> None:
+        """Release it."""
+
+
+H = TypeVar("H", bound=AdoptedHold)
+
+
+async def adopted(
+    kind: Callable[[Backend, Lease], H],
+    detached: Detached,
+    backend: Backend,
+    driver: Driver,
+    renewer: Renewer,
+    renew: bool | Unset,  # noqa: FBT001 - as given
+    label: str | None,
+) -> H:
+    """See `Hold.adopt`."""
+    lease = lease_of(detached, backend, driver, renewer, renew, label)
+    hold = kind(backend, lease)
+    try:
+        if await adopt(driver, lease, hold, detached):
+            return hold
+    except BaseException:
+        with suppress(LockError):  # it may or may not have been adopted
+            await driver.finish(hold.release_on(driver))
+        if lease.request.broken_off:
+            await acquire.abandon(driver, lease.request)  # or a late question might adopt it
+        raise
+    msg = f"Lock {hold.name!r} cannot be adopted: it was adopted already, or its lease ended"
+    raise LockLost(msg)

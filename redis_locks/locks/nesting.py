@@ -14,11 +14,11 @@ from redis_locks.locks.hold import Hold, give_back, nested_hold
 from redis_locks.locks.transactions import Taken
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import lease as leases
+from redis_locks.protocol.bridges import may_wait_for, waiting_for
+from redis_locks.protocol.callers import Session, sessions_around
 from redis_locks.protocol.lease import Lease, Where
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, read_replies
-from redis_locks.values.bridges import may_wait_for, waiting_for
-from redis_locks.values.identity import Session, sessions_around
 
 
 async def reenter(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator
 from types import FrameType
 
+from redis_locks.protocol.bridges import may_wait_for, waiting_for
+from redis_locks.protocol.callers import Held, session
 from redis_locks.protocol.lease import STACK, Lease
-from redis_locks.values.bridges import may_wait_for, waiting_for
-from redis_locks.values.identity import session
-from redis_locks.values.local_locks import Held
 
 
 def own_lease(names: Collection[str]) -> Lease | None:

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import store
+from redis_locks.protocol.callers import note_unconfirmed
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.retry import persist
-from redis_locks.values.identity import note_unconfirmed
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from redis_locks.exceptions import LockError
+from redis_locks.protocol.callers import open_around
 from redis_locks.values import modes
-from redis_locks.values.identity import open_around
 
 if TYPE_CHECKING:
     from redis_locks.connections.backends import Backend

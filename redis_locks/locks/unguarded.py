@@ -10,9 +10,9 @@ from time import monotonic
 from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockBackendError, NotReplicated, ProtocolMismatch
 from redis_locks.protocol import lock_events
+from redis_locks.protocol.callers import Session
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.plans import Plan
-from redis_locks.values.identity import Session
 
 
 class _Unguarded(Lease):

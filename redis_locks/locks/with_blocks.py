@@ -20,7 +20,7 @@ from weakref import ref
 
 from django.core.exceptions import SynchronousOnlyOperation
 
-from redis_locks.values.identity import session, stack
+from redis_locks.protocol.callers import session, stack
 
 F = TypeVar("F", bound=Callable[..., Any])
 

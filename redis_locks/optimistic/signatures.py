@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from redis_locks.decorators.calls import NamesRenderer, for_calls_of, signature_of
-from redis_locks.drivers.resp import pack_words
+from redis_locks.drivers.server_link import pack_words
 from redis_locks.locks.data_commands import Command, checked_commands
 from redis_locks.locks.reads import plain_reads
 from redis_locks.optimistic.packets import bulk, watching

@@ -29,17 +29,12 @@ from redis_locks.drivers.base import (
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
 from redis_locks.protocol import lock_events, silent_questions, store
+from redis_locks.protocol.callers import holds_nothing, note_unconfirmed, session, unconfirmed
 from redis_locks.protocol.retry import TRIES, longest_pause, persist
 from redis_locks.protocol.silent_questions import Silence
 from redis_locks.protocol.store import Granted, Looked, Refused, Request, Won
 from redis_locks.values.claims import parse_who
-from redis_locks.values.identity import (
-    caller,
-    holds_nothing,
-    note_unconfirmed,
-    session,
-    unconfirmed,
-)
+from redis_locks.values.identity import caller
 
 logger = logging.getLogger("redis_locks")
 

@@ -37,15 +37,15 @@ from redis_locks.drivers.base import Call, Driver, Link, LinkBroken
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.protocol import lock_events, silent_questions, store
 from redis_locks.protocol.acquire import Waiter
+from redis_locks.protocol.callers import Held, Session, note_unconfirmed, since_call, stack
+from redis_locks.protocol.callers import session as current_session
 from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.silent_questions import Reader, Silence
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
 from redis_locks.values import modes
-from redis_locks.values.identity import Session, caller, note_unconfirmed, since_call, stack
-from redis_locks.values.identity import session as current_session
+from redis_locks.values.identity import caller
 from redis_locks.values.keys import Keys
-from redis_locks.values.local_locks import Held
 
 YOUNG: Final = 0.05
 """Seconds for which nobody asks who holds. So long what Redis says of a hold may be out of date."""
@@ -156,9 +156,11 @@ _NOBODY: Final = Held(None)
 class Conversion:
     """What is known of a lease that is turned into another mode, or was."""
 
-    __slots__ = ("ended", "is_settled", "releases", "token")
+    __slots__ = ("ended", "is_settled", "mode", "releases", "token")
 
     def __init__(self) -> None:
+        self.mode: str | None = None
+        """The mode that it has now; None: that in which it was asked for."""
         self.token: str | None = None
         """The token that it will have, while it is being upgraded."""
         self.ended = -inf
@@ -230,7 +232,6 @@ class Lease:
         self.renewer = renewer
         # Chosen before the first byte is sent, so that it can be taken back.
         self.token = token or f"{session.name}.{next(session.counter)}"
-        self.mode = terms.shown_mode or terms.mode
         self.renews = terms.renews if renews is None else renews
         self.guarded = terms.guarded
         """The databases before whose COMMIT it is verified; None: all. See `Scope`."""
@@ -243,6 +244,12 @@ class Lease:
     def name(self) -> str:
         """The name of its locks, for people."""
         return self.plan.name
+
+    @property
+    def mode(self) -> str:
+        """How its locks are held: "exclusive", "shared" or "permit:CAPACITY", or the mode of a row."""
+        terms = self.plan.terms
+        return self._conversion.mode or terms.shown_mode or terms.mode
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -445,7 +452,12 @@ class Lease:
             reply = link.exchange(self.plan.end(self.token))
         except LinkBroken as error:
             reply = error
-        return link if reply is None else self._answered(driver, link, reply)
+        if reply is None:
+            return link
+        if reply == f"{self.token} 1".encode():
+            driver.checkin(link)
+            return YES
+        return self._without_end(driver, link, reply)
 
     async def answer_to_end(self, driver: Driver, link: Link) -> Answer:
         """Wait for the answer to `ask_to_end`."""
@@ -453,14 +465,15 @@ class Lease:
             reply = await link.answer()
         except LinkBroken as error:
             reply = error
-        return self._answered(driver, link, reply)
-
-    def _answered(self, driver: Driver, link: Link, reply: object) -> Answer:
-        """Give the link back, and return what a reply says, or an error."""
-        answer = UNHEARD
         if reply == f"{self.token} 1".encode():
-            answer = YES
-        elif type(reply) is ErrorReply or reply == f"{self.token} 0".encode():
+            driver.checkin(link)
+            return YES
+        return self._without_end(driver, link, reply)
+
+    def _without_end(self, driver: Driver, link: Link, reply: object) -> Answer:
+        """Give the link back, and return what a reply says, or an error, that is not that the lease has ended."""
+        answer = UNHEARD
+        if type(reply) is ErrorReply or reply == f"{self.token} 0".encode():
             answer = NO
         elif isinstance(reply, LinkBroken):
             driver.drop_idle()
@@ -715,8 +728,8 @@ class Lease:
 
     def change_mode(self, mode: str, *, settled: bool) -> None:
         """Note that it is held in another mode, under the same token; or, if not `settled`, that it may be."""
-        self._converting().is_settled = settled
-        self.mode = mode
+        its = self._converting()
+        its.mode, its.is_settled = mode, settled
 
     def begin_upgrade(self, token: str) -> bool:
         """From now on "not held" may mean that `token` holds. Return False if an upgrade is under way already."""
@@ -772,7 +785,8 @@ class Lease:
     def convert(self, request: Request, deadline: float, fencing_token: int, mode: str) -> None:
         """Go on as what was granted to another request, in another mode."""
         self.renewer.discard(self)
-        self._request, self.token, self.mode = request, request.token, mode
+        self._request, self.token = request, request.token
+        self._converting().mode = mode
         self.fencing_token = fencing_token
         self.renew(deadline)
         self.renewer.add(self)
@@ -790,14 +804,10 @@ class Lease:
             self.untold.pop()  # whole even if two threads come at once
         except IndexError:
             return False
-        return lock_events.observer.count_hold(*self.end, self)
-
-    @property
-    def end(self) -> tuple[lock_events.HoldKind, float]:
-        """How it ends, if it ends now, and for how many seconds it was held."""
         if self.state is LOST:
-            return "lost", min(monotonic(), self.deadline) - self.since
-        return "released", monotonic() - self.since
+            held = min(monotonic(), self.deadline) - self.since
+            return lock_events.observer.count_hold("lost", held, self)
+        return lock_events.observer.count_hold("released", monotonic() - self.since, self)
 
     def watch_loss(self, callback: Callable[[], None] | None) -> Callable[[], None] | None:
         """Have `callback` called when it is found lost; return what was called before."""
@@ -926,8 +936,9 @@ async def tell_end(driver: Driver, lease: Lease) -> None:
 
 async def tell_counted_end(driver: Driver, lease: Lease) -> None:
     """Tell how a hold has ended, which was counted; see `tell_end`."""
-    kind, held = lease.end
-    await tell(driver, kind, lease, held=held, reason=lease.reason)
+    is_lost, until = lease.state is LOST, monotonic()
+    held = (min(until, lease.deadline) if is_lost else until) - lease.since
+    await tell(driver, "lost" if is_lost else "released", lease, held=held, reason=lease.reason)
 
 
 # Guards a few instructions; reentrant, for a signal's handler may come in between.

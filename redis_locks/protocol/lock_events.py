@@ -18,9 +18,8 @@ from redis_locks.values.identity import describe_holder
 from redis_locks.values.modes import shown
 
 if TYPE_CHECKING:
+    from redis_locks.protocol.callers import Held, Session
     from redis_locks.protocol.plans import Plan
-    from redis_locks.values.identity import Session
-    from redis_locks.values.local_locks import Held
 
 Kind = Literal[
     "acquired",

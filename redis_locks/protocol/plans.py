@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from redis_locks import scripts
 from redis_locks.drivers.base import PARKED, Call, Link
-from redis_locks.drivers.resp import pack_words
-from redis_locks.drivers.server_link import pack_call
+from redis_locks.drivers.server_link import pack_call, pack_words
 from redis_locks.protocol.store import (
     Commands,
     Request,

@@ -20,6 +20,7 @@ from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.events import dispatch
 from redis_locks.events.dispatch import ENDS, FREQUENT, Counted, Pending
+from redis_locks.protocol import callers
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
 from redis_locks.statistics.histogram import LAST, bucket_of
@@ -227,7 +228,7 @@ class Collector:
             if len(self._noted) < MOST_NAMES_KEPT:
                 self._noted.add(plan)
             return
-        who = identity.who(plan.terms.label, unit)
+        who = identity.who_is(unit, plan.terms.label)
         self.note(server, plan.names, Note(at, kind, who, *of))
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
@@ -249,7 +250,7 @@ class Collector:
             kind: "force_released" or "cancelled".
         """
         if get_settings().statistics:
-            note = Note(monotonic(), kind, identity.who(None))
+            note = Note(monotonic(), kind, identity.who_is(callers.session().unit, None))
             self.note(server, [name], note)
 
     def _tally(self, server: str) -> Tally:

@@ -15,8 +15,8 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockLost
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import Mode, validate_mode
+from redis_locks.protocol.callers import whoami
 from redis_locks.testing.memory_backend import MemoryBackend
-from redis_locks.values.identity import whoami
 from redis_locks.values.keys import validate_name
 
 T = TypeVar("T")

@@ -23,6 +23,7 @@ from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError, LockLost
 from redis_locks.inspection.replies import NO_PLACE
+from redis_locks.protocol.callers import new_token, whoami
 from redis_locks.protocol.lease import Lease, Runner, tell_end
 from redis_locks.protocol.renewal import Registry
 from redis_locks.protocol.store import Refused, Request, Won
@@ -30,7 +31,6 @@ from redis_locks.run_once import scripts as jobs
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts as statistics
 from redis_locks.values import modes
-from redis_locks.values.identity import new_token, whoami
 from redis_locks.values.keys import Group, Keys
 
 T = TypeVar("T")

@@ -41,10 +41,12 @@ BUDGETS = {
     "files of a blocking cycle": Budget(12, 10),
     "functions of a blocking cycle": Budget(37, 25),
     "files of an async cycle": Budget(14, 14),
-    "functions of an async cycle": Budget(51, 40),
+    # The answer to a release is awaited by a function of its own: blocking code needs none.
+    "functions of an async cycle": Budget(52, 40),
     "files of an atomic cycle": Budget(17, 16),
     "functions of an atomic cycle": Budget(76, 60),
-    "files of a force-release": Budget(12, 12),
+    # Callers have a file of their own: values holds values.
+    "files of a force-release": Budget(13, 12),
     "functions of a force-release": Budget(45, 45),
     "server commands of a free cycle, exclusive": Budget(10, 10),
     "server commands of a contended cycle, exclusive": Budget(14, 14),
@@ -70,7 +72,7 @@ BUDGETS = {
     "lines of ARCHITECTURE.md": Budget(200, 200),
     "lines of hold.py": Budget(700, 700),
     "methods of Hold": Budget(45, 45),
-    "fields of Lease": Budget(25, 22),
+    "fields of Lease": Budget(23, 22),
 }
 
 

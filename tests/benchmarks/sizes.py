@@ -17,8 +17,8 @@ from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Call, run_blocking
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.protocol import store
+from redis_locks.protocol.callers import new_token, whoami
 from redis_locks.testing.server import EmbeddedServer
-from redis_locks.values.identity import new_token, whoami
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted
 
 LABEL = "POST /accounts/1234/withdraw"

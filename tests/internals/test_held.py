@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks.values.local_locks import Held
+from redis_locks.protocol.callers import Held
 
 MANY = 1500
 

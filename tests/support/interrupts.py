@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import redis_locks
 from redis_locks.connections.backends import known
-from redis_locks.values.identity import open_around
+from redis_locks.protocol.callers import open_around
 
 PACKAGE = str(Path(redis_locks.__file__).parent)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from redis_locks.values.identity import new_token, process_of
+from redis_locks.protocol.callers import new_token
+from redis_locks.values.identity import process_of
 from redis_locks.values.keys import (
     CompatKeys,
     LockKeys,

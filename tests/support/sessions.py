@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks.values.identity import session
+from redis_locks.protocol.callers import session
 
 
 def holds_anything() -> bool:

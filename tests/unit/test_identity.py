@@ -9,9 +9,10 @@ import threading
 import pytest
 
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.protocol.callers import new_token, whoami
 from redis_locks.values import identity
 from redis_locks.values.claims import parse_who, write_who
-from redis_locks.values.identity import new_token, process_of, whoami, written
+from redis_locks.values.identity import process_of, written
 
 
 def test_tokens_are_unique_across_threads() -> None:

@@ -15,11 +15,10 @@ import pytest
 
 import redis_locks
 from redis_locks.protocol import lease as leases
+from redis_locks.protocol.callers import Held, Session, new_session
 from redis_locks.protocol.lease import BY_HAND, LEASE_ENDED, NOT_KNOWN, Lease, State
 from redis_locks.protocol.plans import Plan, Terms
-from redis_locks.values.identity import Session, new_session
 from redis_locks.values.keys import set_keys
-from redis_locks.values.local_locks import Held
 
 FAR: Final = 1e12
 

@@ -11,10 +11,10 @@ from typing import Any, Self
 import pytest
 
 from redis_locks.drivers.base import LinkBroken, run_blocking
+from redis_locks.protocol.callers import new_session
 from redis_locks.protocol.lease import Lease, State
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.renewal import Registry, note, renew
-from redis_locks.values.identity import new_session
 from redis_locks.values.keys import set_keys
 
 

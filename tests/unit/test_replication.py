@@ -11,9 +11,9 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError, NotReplicated
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol import replication, retry
+from redis_locks.protocol.callers import new_session
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.plans import Plan, Terms
-from redis_locks.values.identity import new_session
 from redis_locks.values.keys import set_keys
 
 BEGAN, LEASE, SLOW = 100.0, 60.0, 3.0

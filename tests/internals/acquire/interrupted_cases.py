@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redis_locks import Hold, scripts
 from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.values.local_locks import Held
+from redis_locks.protocol.callers import Held
 from tests.internals.acquire.stage import Stage, interrupt, nothing, once
 from tests.support.world import PATIENCE, Threads
 

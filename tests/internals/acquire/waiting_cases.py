@@ -13,8 +13,9 @@ from redis_locks.drivers.base import Unreachable, run_blocking
 from redis_locks.drivers.blocking import ALONE, BlockingDriver
 from redis_locks.locks import lock
 from redis_locks.protocol import acquire, lock_events, store
+from redis_locks.protocol.callers import new_token
 from redis_locks.protocol.store import Request, Won
-from redis_locks.values.identity import new_token, written
+from redis_locks.values.identity import written
 from redis_locks.values.keys import grant_channel, holder_channel
 from tests.internals.acquire.stage import LEASE, Stage, lose, nothing, once
 from tests.support import stored

@@ -18,9 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from asgiref.sync import AsyncToSync, SyncToAsync
 
-from redis_locks.values import identity
-from redis_locks.values.identity import Session, call_in, since_call, stack
-from redis_locks.values.local_locks import Held
+from redis_locks.protocol import callers
+from redis_locks.protocol.callers import Held, Session, call_in, since_call, stack
 
 _TO_ASYNC: Final = SyncToAsync.__call__.__code__
 _TO_SYNC: Final = AsyncToSync.__call__.__code__
@@ -43,7 +42,7 @@ def may_wait_for(its: Session) -> Iterator[Held]:
 
     That takes no look at a stack.
     """
-    threads = [each() for each in identity.process.threads.valuerefs()]
+    threads = [each() for each in callers.ours.threads.valuerefs()]
     seen = dict.fromkeys(each for each in threads if each is not None)
     beside = [its]
     while beside:
@@ -72,7 +71,7 @@ def waiting_for(its: Session) -> Iterator[Waiting]:
         if not frames:
             return
         # A thread waits by the call that it runs now, or by itself. What it has done before may belong to others.
-        waiting = [identity.process.threads.get(thread)] if call is None else around
+        waiting = [callers.ours.threads.get(thread)] if call is None else around
         for each in [each for each in waiting if each is not None and each.call is call]:
             yield Waiting(each.held, list(since_call(frames)))
             around = [*each.around, *around]
