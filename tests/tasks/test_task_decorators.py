@@ -57,7 +57,8 @@ def of_rq() -> Any:
 
 
 def of_celery() -> Any:
-    return pytest.importorskip("celery").Celery(set_as_current=False).task
+    # A shared one would be registered with the app of other tests, too.
+    return pytest.importorskip("celery").Celery(set_as_current=False).task(shared=False)
 
 
 MAKERS = [
