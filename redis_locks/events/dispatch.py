@@ -83,7 +83,7 @@ class Teller:
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count it, and return whether a receiver wants the whole event."""
         its = self.statistics
-        if its is not None and get_settings().statistics:
+        if its is not None and its.listens(kind):
             its.pending.append((kind, seconds, (server, names), "", 0.0, 0))
             if len(its.pending) >= its.most:
                 its.catch_up()

@@ -100,6 +100,20 @@ def test_a_wait_that_is_granted_tells_how_long_it_was() -> None:
     assert found.wait_p99
 
 
+def test_a_wait_that_is_told_of_while_it_goes_on_counts_once(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"PREFIX": name, "DEADLOCK_TIMEOUT": 0.05}
+    with override_settings(REDIS_LOCKS=settings), held("a") as hold, waited_for("a"):
+        until(lambda: "has been waiting" in caplog.text)
+        hold.release()
+        until(lambda: not inspection.names())
+        found = figures()
+    assert (2, 1, 0) == (found.acquired, found.contended, found.timed_out)
+    assert 0.0 == found.wait_p50, "one of two had to wait"
+    assert found.wait_p99
+
+
 def test_a_force_released_hold_is_noted_with_who_did_it_and_that_it_was_lost() -> None:
     with pytest.raises(LockLost), Lock("a", renew=False):
         inspection.force_release("a")
