@@ -216,7 +216,7 @@ class Waiter:
         assert link is not None and first is not None  # noqa: S101, PT018 - see `run`
         reply, sent = first
         if isinstance(reply, Silence):
-            return await self._go_on_after(reply.heard, link, sent)
+            return await self._go_on_after(reply, link, sent)
         if isinstance(reply, ErrorReply):
             return None
         try:
@@ -228,17 +228,16 @@ class Waiter:
             raise
         return None if answer is None else await self._answered(link, answer, sent)
 
-    async def _go_on_after(
-        self, heard: bytes | LinkBroken | None, link: Link, sent: float
-    ) -> Won | Refused | None:
+    async def _go_on_after(self, silence: Silence, link: Link, sent: float) -> Won | Refused | None:
         """Go on after a silent question that granted nothing."""
+        heard, self.uncontended = silence.heard, not silence.contended
         if heard is None:
             return None
         if isinstance(heard, LinkBroken):
             self.queued = not isinstance(heard, Answered) and monotonic() - sent > _DEAD
             self.request.break_off(heard)
             raise heard
-        self.queued, self.uncontended = True, False
+        self.queued = True
         at_ms = int(heard.split(b" ")[2])
         return await self.heard(link, heard, Refused(at_ms, 0, ""), sent)
 

@@ -56,6 +56,8 @@ class Silence(NamedTuple):
 
     heard: bytes | LinkBroken | None = None
     """The message that came in place of a grant, or the error; None: nothing in time."""
+    contended: bool = False
+    """Whether somebody else had the locks; then contention was told."""
 
 
 class Heard(NamedTuple):
@@ -138,12 +140,15 @@ async def _heard(
         await lock_events.tell(driver, "contended", asker.request, wait=wait)
     # The lease counts from when we asked: nothing tells how long before the message it began.
     if int(fence) <= 0 or sent + plan.terms.lease <= monotonic():
-        return Heard(Silence(message))
+        return Heard(Silence(message, not at_once))
     if plan.reads:
         asked = link
         if reads is None:
-            asked = await link.bulk()
-            reads = await asked.read(plan.reads, plan.keys)
+            try:
+                asked = await link.bulk()
+                reads = await asked.read(plan.reads, plan.keys)
+            except LinkBroken as error:
+                return Heard(Silence(error, not at_once))
         if asked.large:
             link.quick_keys = None  # not on a subscribed connection
         hold.read = store.read_replies(reads)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from time import monotonic
 
 import pytest
 
 from redis_locks import Lock, LockBackendError, Semaphore
 from redis_locks.connections.backends import backend_for
-from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.resp import pack
 from redis_locks.events.dispatch import Teller
+from redis_locks.inspection import force_release
 from redis_locks.protocol import silent_questions
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.protocol.silent_questions import SKIP_REPLY
 from redis_locks.testing.server import EmbeddedServer
-from tests.internals.acquire.stage import without_messages
+from tests.internals.acquire.stage import lose, once, without_messages
 from tests.internals.acquire.turns import Turns
-from tests.support.world import PATIENCE
+from tests.support.world import PATIENCE, Observer, Tasks, Threads
 
 
 def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free(
@@ -97,6 +99,38 @@ def test_of_contention_as_much_is_counted(turns: Turns, monkeypatch: pytest.Monk
     assert sorted(aloud) == sorted(counted)
     assert 1 == counted.count("contended")
     turns.take()
+    assert 1 == counted.count("contended")
+
+
+def test_contention_is_counted_once_if_the_grant_is_gone_before_its_read(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, using = turns.lock.name, turns.lock.options.using
+    turns.lock = Lock(name, lease=60, using=using, read=[("GET", name)])
+    turns.wait()
+    counted: list[str] = []
+    monkeypatch.setattr(Teller, "count", lambda _, kind, *__: counted.append(kind))
+    others = Tasks()
+    after: list[Future[None]] = []
+
+    def take_over(_: object) -> None:
+        force_release(name, using=using)
+        hold = others.acquire(Lock(name, lease=60, using=using))
+        assert hold
+
+        def release() -> None:
+            Observer(turns.client).until_waiters(name, 1)
+            others.release(hold)
+
+        after.append(Threads().start(release))
+
+    def has_reads(reads: object, *_: object) -> bool:
+        return bool(reads)
+
+    with once(BlockingLink, "read", has_reads, take_over, lose):
+        assert 1 == turns.wait()
+    after[0].result(PATIENCE)
+    others.close()
     assert 1 == counted.count("contended")
 
 
