@@ -310,8 +310,8 @@ class ThreadRenewer:
         """Have the thread look at its leases then, at the latest."""
         with self._changed:
             if not self._running:
-                self._running = True
                 threading.Thread(target=self._run, name="redis_locks-renewal", daemon=True).start()
+                self._running = True  # only now: without a thread, the next lease tries again
             elif by < self._wakes_at:
                 self._wakes_at = by
                 self._changed.notify()

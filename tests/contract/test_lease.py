@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import redis
 
 from redis_locks import Lock, LockLost, Semaphore
+from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.timings import YOUNG
 from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
@@ -100,6 +102,30 @@ def test_renewal_survives_killed_connections_and_flushed_scripts(
         until(lambda ends=ends: leases.ends_at(hold) > ends)
     hold.check()
     world.release(hold)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), KeyboardInterrupt()])
+def test_renewal_begins_with_the_next_hold_if_its_thread_could_not_be_started(
+    name: str,
+    private_server: EmbeddedServer,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "redis_locks-renewal":
+            raise error
+        started(thread)
+
+    lock, started = Lock(name, lease=3, using=private_server.url), threading.Thread.start
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(type(error)):
+            lock.acquire()
+    with lock as hold:
+        first = hold.remaining
+        until(lambda: hold.remaining < first - 0.5)
+        least = hold.remaining
+        until(lambda: hold.remaining > least)
 
 
 def test_renewal_tells_a_holder_that_was_revoked(
