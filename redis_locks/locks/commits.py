@@ -201,7 +201,10 @@ class PlainCommands:
         """
         if not self._in_cluster:
             return
-        commands = [[to_bytes(word) for word in command] for command in commands_of(self)]
+        try:
+            commands = [[to_bytes(word) for word in command] for command in commands_of(self)]
+        except UnicodeEncodeError as error:
+            raise _no_text(error.object) from None
         asked = [command for command in commands if command[0].upper() not in ONE_KEY]
         questions = [pack((b"COMMAND", b"GETKEYS", *command)) for command in asked]
         replies, _ = await persist(driver, lambda link: link.read(questions, keys), 0.0)

@@ -95,6 +95,8 @@ def test_plain_commands_are_applied_in_the_slot_of_the_lock_only(
                 world.do(hold, "commit", [("INCR", source), wrong])
         with pytest.raises(ValueError, match="cannot be part of a commit on a cluster"):
             world.do(hold, "commit", [("NOSUCH", source)])
+        with pytest.raises(ValueError, match="must be text that its encoding has"):
+            world.do(hold, "commit", [("SET", source, "\ud800")])
         assert b"42" == cluster.get(source)
         world.release(hold)
 
