@@ -443,22 +443,24 @@ class Hold:
         # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
         releasers = self._releasers
         here: Any = (asyncio.current_task() or get_ident()) if driver.suspends else get_ident()
-        releasers.append(here)
-        if releasers[:1] != [here]:
-            return
         try:
-            await self.release_on(driver)
-        except LockError as ours:
-            if not isinstance(error, BaseException):
+            releasers.append(here)
+            if releasers[:1] != [here]:
+                return
+            try:
+                await self.release_on(driver)
+            except LockError as ours:
+                if not isinstance(error, BaseException):
+                    raise
+                error.add_note(f"redis_locks: {ours}")
+                logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
+            except BaseException:
+                with suppress(LockError):
+                    await driver.finish(self.release_on(driver))
                 raise
-            error.add_note(f"redis_locks: {ours}")
-            logger.warning("%s (the block had raised %s already)", ours, type(error).__name__)
-        except BaseException:
-            with suppress(LockError):
-                await driver.finish(self.release_on(driver))
-            raise
         finally:
-            releasers.clear()
+            if releasers[:1] == [here]:
+                releasers.clear()
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""
