@@ -40,6 +40,18 @@ def verify(leases: Sequence[Lease]) -> None:
 
 
 async def _verify(backend: Backend, leases: list[Lease]) -> None:
+    first, *others = leases
+    if not (others or first.plan.terms.replicas):
+        # Most often a transaction keeps one lock, and one question verifies it.
+        sent, token = monotonic(), first.token
+        reply = await ask_once(backend.driver, pack_call(*first.extension), token)
+        if reply is not None:
+            _judge(first, store.extend_reply(reply, token), sent)
+            return
+    await _verify_all(backend, leases)
+
+
+async def _verify_all(backend: Backend, leases: list[Lease]) -> None:
     by_script: dict[Script, list[Lease]] = {}
     replicated = any(lease.plan.terms.replicas for lease in leases)
     for lease in leases:
@@ -62,13 +74,7 @@ async def _verify(backend: Backend, leases: list[Lease]) -> None:
             return [store.extend_reply(reply, lease.token) for lease, reply in pairs]
 
         first = alike[0]
-        reply = None
-        if len(alike) == 1 and not replicated:
-            reply = await ask_once(backend.driver, pack_call(*first.extension), first.token)
-        if reply is None:
-            lefts, _ = await persist(backend.driver, ask, first.deadline, lock=first.plan.name)
-        else:
-            lefts = [store.extend_reply(reply, first.token)]
+        lefts, _ = await persist(backend.driver, ask, first.deadline, lock=first.plan.name)
         for lease, left in zip(alike, lefts, strict=True):
             _judge(lease, left, sent)
 
