@@ -126,7 +126,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def _take_over(self, connection: Any) -> None:
         # The only way to its transport. The writer is kept: it closes the transport when it goes.
-        self._writer, connection._writer, connection.reader = connection._writer, None, None  # noqa: SLF001
+        self._writer, connection._writer, connection._reader = connection._writer, None, None  # noqa: SLF001
         self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
         close_in_children(self)

@@ -68,6 +68,7 @@ class BlockingLink(ServerLink):
     __slots__ = (
         "__weakref__",
         "_bulk",
+        "_connection",
         "_messages",
         "_parks",
         "_socket",
@@ -75,7 +76,6 @@ class BlockingLink(ServerLink):
         "broken",
         "channel",
         "channels",
-        "connection",
         "endpoint",
         "large",
         "listener",
@@ -104,16 +104,16 @@ class BlockingLink(ServerLink):
         self._timeout = endpoint.reply_timeout
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
         self.reader = endpoint.reader()
-        self.connection = cast("Any", endpoint.blocking_connection())
+        self._connection = cast("Any", endpoint.blocking_connection())
         try:
-            self.connection.connect()
+            self._connection.connect()
         except (redis_errors.RedisError, OSError) as error:
             self.close()
             raise connection_error(error, endpoint) from error
         except BaseException:
             self.close()
             raise
-        self._socket = self.connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
+        self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         close_in_children(self)
         if channel:
             subscribe = pack((b"SUBSCRIBE", channel.encode()))
@@ -121,6 +121,11 @@ class BlockingLink(ServerLink):
             if isinstance(subscribed, ErrorReply):
                 self.close()
                 raise reply_error(subscribed, endpoint)
+
+    @property
+    def connection(self) -> Any:
+        """The connection of redis-py that it was opened by. Its slot comes before that of the socket, which it closes when both go."""
+        return self._connection
 
     def __del__(self) -> None:
         # None, too, if its making was interrupted.
@@ -277,7 +282,7 @@ class BlockingLink(ServerLink):
 
         Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too (https://github.com/redis/redis/pull/11875).
         """
-        hello = self.connection.handshake_metadata or {}
+        hello = self._connection.handshake_metadata or {}
         server, version = (
             _text(hello.get(key.encode(), hello.get(key))) for key in ("server", "version")
         )
@@ -321,7 +326,7 @@ class BlockingLink(ServerLink):
     def close(self) -> None:
         """Close the connection; the server then knows that nobody listens."""
         self.broken = True
-        self.connection.disconnect()
+        self._connection.disconnect()
         if self._bulk is not None:
             self._bulk.close()
 
@@ -344,8 +349,8 @@ class SubscriptionLink(BlockingLink):
     @property
     def address(self) -> Address | None:
         """The host and port that it is connected to; None: a path. See `Subscription`."""
-        host = getattr(self.connection, "host", None)
-        return None if host is None else (str(host), int(self.connection.port))
+        host = getattr(self._connection, "host", None)
+        return None if host is None else (str(host), int(self._connection.port))
 
     def _keep(self, push: Push) -> None:
         if push[0] == b"message":

@@ -194,7 +194,7 @@ def test_a_refused_command_is_named_with_its_number(
         pipe.raw.execute_command("NOSUCH", name)
         pipe.set(f"{name}:third", 1)
 
-    with pytest.raises(redis.ResponseError, match=r"Command # 1 \(NOSUCH .*unknown command"):
+    with pytest.raises(redis.ResponseError, match=r"Command # 1 \(NOSUCH "):
         side.run(unknown, name)
     assert not client.exists(f"{name}:third")
 
