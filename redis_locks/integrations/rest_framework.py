@@ -101,7 +101,8 @@ class RedisLockAPIMixin(RedisLockMixin):
         """Raise LockUnavailableAPIException. Override it to raise something else or to return a Response."""
         raise LockUnavailableAPIException(error) from error
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    # Async views of adrf return a coroutine.
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Handle the request; release the lock, if it was taken, after COMMIT."""
         if self.view_is_async:
             return super(RedisLockMixin, self).dispatch(request, *args, **kwargs)

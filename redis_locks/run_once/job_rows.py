@@ -32,6 +32,8 @@ class RunOnceRecord(models.Model):
     expires_at = models.DateTimeField(db_index=True, editable=False)
     """When the job may run anew."""
 
+    objects = models.Manager()  # Django would add it; mypy does not find that one here
+
     class Meta:
         abstract = True
 
