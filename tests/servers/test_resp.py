@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socketserver
+import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from time import sleep
 from typing import Any
 
@@ -105,9 +105,12 @@ class _OldServer(socketserver.StreamRequestHandler):
 
 
 @pytest.fixture
-def old_server(tmp_path: Path) -> Iterator[str]:
-    path = str(tmp_path / "s")
-    with socketserver.ThreadingUnixStreamServer(path, _OldServer) as server:
+def old_server() -> Iterator[str]:
+    # A short path: the name of a socket may have 107 bytes.
+    with (
+        tempfile.TemporaryDirectory(prefix="rl-old-", dir="/tmp") as folder,
+        socketserver.ThreadingUnixStreamServer(path := f"{folder}/s", _OldServer) as server,
+    ):
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"unix://{path}"
