@@ -144,28 +144,6 @@ def asked_for(
     return Detached.read(text), backend
 
 
-def lease_of(
-    detached: Detached,
-    backend: Backend,
-    driver: Driver,
-    renewer: Renewer,
-    renew: bool | Unset,  # noqa: FBT001 - as given
-    label: str | None,
-) -> Lease:
-    """Return the lease that is to adopt a hold."""
-    terms = Terms(
-        detached.mode,
-        detached.lease_ms,
-        backend=backend,
-        renews=get_settings().renew if renew is UNSET else renew,
-        replicas=detached.replicas,
-        label=label,
-        template=detached.template,
-    )
-    plan = Plan(terms, detached.names, backend.keys(*detached.names))
-    return Lease(plan, session(), backend.patient(driver) if terms.replicas else renewer)
-
-
 class AdoptedHold(Protocol):
     """A hold, as far as adopting it goes."""
 
@@ -190,7 +168,17 @@ async def adopted(
     label: str | None,
 ) -> H:
     """See `Hold.adopt`."""
-    lease = lease_of(detached, backend, driver, renewer, renew, label)
+    terms = Terms(
+        detached.mode,
+        detached.lease_ms,
+        backend=backend,
+        renews=get_settings().renew if renew is UNSET else renew,
+        replicas=detached.replicas,
+        label=label,
+        template=detached.template,
+    )
+    plan = Plan(terms, detached.names, backend.keys(*detached.names))
+    lease = Lease(plan, session(), backend.patient(driver) if terms.replicas else renewer)
     hold = kind(backend, lease)
     try:
         if await adopt(driver, lease, hold, detached):

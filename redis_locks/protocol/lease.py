@@ -540,10 +540,6 @@ class Lease:
         """Whether it has that lock of that server, and is to be found there."""
         return (server, name) in self.plan.places
 
-    def guard_only(self, databases: frozenset[str]) -> None:
-        """Have it verified before COMMIT on these databases only."""
-        self.guarded = databases
-
     def guard(self, databases: frozenset[str] | None) -> None:
         """Have it verified before COMMIT on these databases (None: on all), too."""
         if self.guarded is not None:
