@@ -36,9 +36,9 @@ def run_checks(**options: Any) -> list[checks.CheckMessage]:
 
 def watch_transactions(connection: BaseDatabaseWrapper, **_signal: object) -> None:
     """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
-    from redis_locks.locks.transactions import transactions_of
+    from redis_locks.locks.transactions import note_connected
 
-    transactions_of(connection)
+    note_connected(connection)
 
 
 class RedisLocksConfig(AppConfig):

@@ -12,6 +12,7 @@ from redis_locks.events.log_lines import LEVELS
 from redis_locks.protocol import lock_events
 from redis_locks.protocol.lock_events import CountedLease, HoldKind, Kind, LockEvent
 from redis_locks.signals import LOCK_SIGNALS
+from redis_locks.statistics.histogram import bucket_of
 
 if TYPE_CHECKING:
     from redis_locks.protocol.plans import Plan
@@ -34,11 +35,11 @@ _HOLDS: Final = {
 Counted = Union["Plan", tuple[str, tuple[str, ...]]]
 """How a hold was asked for; of what is no hold, the server and the names."""
 
-Pending = tuple[Kind, float, Counted, str, float, int]
-"""What is to be counted: the kind, the seconds, and of what.
+Pending = tuple[Kind, Counted, int | None]
+"""What is to be counted: the kind, of what, and the bucket of the wait or hold that ended with it, if one did."""
 
-For the note of a hold, also the thread or task, since when it is held, and its fencing token.
-"""
+HoldNote = tuple[HoldKind, "Plan", str, float, float, int]
+"""What is to be noted of a hold: the kind, how it was asked for, the thread or task, when, the seconds, and its fencing token."""
 
 
 class Statistics(Protocol):
@@ -48,6 +49,10 @@ class Statistics(Protocol):
     """What it has yet to count."""
     most: int
     """How much that may be before it is to catch up."""
+    hold_notes: deque[HoldNote]
+    """What it has yet to note of holds."""
+    noted: set[Plan]
+    """How holds were asked for of which it has noted enough beginnings for now."""
     full: set[str | tuple[str, str]]
     """The servers, or servers and names, of which it has enough events of the frequent kinds for now."""
 
@@ -84,7 +89,7 @@ class Teller:
         """Count it, and return whether a receiver wants the whole event."""
         its = self.statistics
         if its is not None and its.listens(kind):
-            its.pending.append((kind, seconds, (server, names), "", 0.0, 0))
+            its.pending.append((kind, (server, names), bucket_of(seconds) if seconds else None))
             if len(its.pending) >= its.most:
                 its.catch_up()
             if kind in _NOTED or (
@@ -95,13 +100,19 @@ class Teller:
 
     def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
         """Count that a hold has begun, or ended, and return whether a receiver wants the whole event."""
-        # All in one function, as each hold calls it twice. Its note needs no event: see `Collector.catch_up`.
+        # All in one function, as each hold calls it twice. Its note needs no event.
         its = self.statistics
-        if its is not None and get_settings().statistics:
-            pending = its.pending
-            pending.append(
-                (kind, seconds, lease.plan, lease.session.unit, lease.since, lease.fencing_token)
-            )
+        if its is not None and (settings := get_settings()).statistics:
+            plan, pending = lease.plan, its.pending
+            if (
+                plan not in its.noted
+                if kind == "acquired"
+                else kind == "released" and settings.history
+            ):
+                at = lease.since if kind == "acquired" else lease.since + seconds
+                note = kind, plan, lease.session.unit, at, seconds, lease.fencing_token
+                its.hold_notes.append(note)
+            pending.append((kind, plan, bucket_of(seconds) if seconds else None))
             if len(pending) >= its.most:
                 its.catch_up()
             if kind == "lost":

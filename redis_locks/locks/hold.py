@@ -10,7 +10,7 @@ from contextlib import suppress
 from threading import get_ident
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from django.core.exceptions import SynchronousOnlyOperation
 
@@ -88,8 +88,8 @@ class Hold:
         self.lease = lease
         """The lease, which nested holds share."""
         self.pid = identity.process.pid
-        self._releasers: list[Any] = []
-        """The threads and tasks that release it: the first one does, the others let it."""
+        self._releaser: dict[Literal["first"], Any] = {}
+        """The thread or task that releases it, which the others let do that."""
 
     @property
     def name(self) -> str:
@@ -441,11 +441,10 @@ class Hold:
             return  # a child that leaves its parent's block: the hold is not ours to touch
         # Of two requests the server grants the first, whosever that is; the other finds nothing, as if all was
         # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
-        releasers = self._releasers
+        releaser = self._releaser
         here: Any = (asyncio.current_task() or get_ident()) if driver.suspends else get_ident()
         try:
-            releasers.append(here)
-            if releasers[:1] != [here]:
+            if releaser.setdefault("first", here) != here:
                 return
             try:
                 await self.release_on(driver)
@@ -459,8 +458,8 @@ class Hold:
                     await driver.finish(self.release_on(driver))
                 raise
         finally:
-            if releasers[:1] == [here]:
-                releasers.clear()
+            if releaser.get("first") == here:
+                releaser.clear()
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final, Literal
@@ -22,7 +22,7 @@ from redis_locks.locks.options import Mode, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded, bounds
-from redis_locks.locks.transactions import Taken
+from redis_locks.locks.transactions import Keepers, Taken
 from redis_locks.locks.with_blocks import (
     Block,
     CalledBlocks,
@@ -44,7 +44,10 @@ from redis_locks.values.keys import MOST_KEPT, validate_names
 class Side:
     """The blocking or the asyncio side of a backend, and the thread or task that uses it."""
 
-    __slots__ = ("backend", "block", "driver", "renewer", "session", "where")
+    __slots__ = ("backend", "block", "driver", "renewer", "session", "wait", "where")
+
+    wait: float | None
+    """For how many seconds it waits; None: for ever."""
 
     def __init__(self, using: str | None, block: Block | None = None) -> None:
         """Make the side of threads."""
@@ -333,16 +336,30 @@ class Lock:
         keepers = options.scope.keepers()
         if keepers is not None or options.reentrant == "thread":
             side.where = side.session.held.party
-        if keepers is None:
-            return run_blocking(self._acquire(side, wait))
-        taken = Taken(side.backend, frozenset(self._names), options.mode)
-        if not self._reads and (kept := keepers.find(taken, self._may_join)):
+            if keepers is not None and (kept := self._kept(side, keepers)):
+                return kept
+        try:
+            outcome = run_blocking(self._asking(side, wait))
+        except LockBackendError as error:
+            outcome = run_blocking(self._proceed(side, error))
+        if isinstance(outcome, Refused):
+            raise self._refused(side, outcome)
+        if keepers is not None:
+            keepers.keep(outcome, self._taken(side))
+        return outcome
+
+    def _taken(self, side: Side) -> Taken:
+        return Taken(side.backend, frozenset(self._names), self.options.mode)
+
+    def _kept(self, side: Side, keepers: Keepers) -> Hold | None:
+        """Return the hold by which the transaction has the locks already; None: it has not."""
+        if self._reads:
+            return None
+        kept = keepers.find(self._taken(side), self._may_join)
+        if kept is not None:
             for part in kept.parts:
-                replication.require(part.lease, side.backend.replicas(options.replicas))
-            return kept
-        hold = run_blocking(self._acquire(side, wait))
-        keepers.keep(hold, taken)
-        return hold
+                replication.require(part.lease, side.backend.replicas(self.options.replicas))
+        return kept
 
     async def aenter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
         """Acquire, or raise; see `enter`."""
@@ -356,13 +373,21 @@ class Lock:
         side = await Side.of_loop(options.using, block)
         if options.reentrant == "thread":
             side.where = side.session.held.party
-        return await self._acquire(side, wait)
+        try:
+            outcome = await self._asking(side, wait)
+        except LockBackendError as error:
+            outcome = await self._proceed(side, error)
+        if isinstance(outcome, Refused):
+            raise self._refused(side, outcome)
+        return outcome
 
     def _require_name(self) -> None:
         """Raise TypeError if there is no name for a block; see `redis_lock`."""
 
-    async def _acquire(self, side: Side, wait: float | Unset | None) -> Hold:
-        """Acquire in one step, or, if the names are in several partitions, one partition after another; or raise."""
+    def _asking(
+        self, side: Side, wait: float | Unset | None
+    ) -> Coroutine[Any, Any, Hold | Refused]:
+        """Return what acquires in one step, or, if the names are in several partitions, one partition after another."""
         plans = self._plans
         if not plans or plans[0].terms.backend() is not side.backend:
             terms = self.options.terms(side.backend)
@@ -370,20 +395,15 @@ class Lock:
         seconds = plans[0].terms.wait if wait is UNSET else wait
         if bounds.get():
             seconds = bounded(seconds)
-        try:
-            outcome: Hold | Refused
-            if len(plans) == 1:
-                outcome = await self._acquired(side, plans[0], seconds)
-            else:
-                outcome = await self._acquire_spread(side, plans, seconds)
-        except LockBackendError as error:
-            if not self._proceeds or not unguarded.may_proceed(error):
-                raise
-            outcome = await self._proceed(side, error)
-        if isinstance(outcome, Refused):
-            own = own_hold(side.session, side.backend, self._names)
-            raise not_available(self._name, outcome, seconds, own)
-        return outcome
+        side.wait = seconds
+        if len(plans) == 1:
+            return self._acquired(side, plans[0], seconds)
+        return self._acquire_spread(side, plans, seconds)
+
+    def _refused(self, side: Side, refused: Refused) -> LockNotAvailable:
+        """Return the error for a lock that another holder still had at the end of the wait."""
+        own = own_hold(side.session, side.backend, self._names)
+        return not_available(self._name, refused, side.wait, own)
 
     async def _acquire_spread(
         self, side: Side, plans: Sequence[Plan], wait: float | None
@@ -402,7 +422,7 @@ class Lock:
 
     def _acquired(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
-    ) -> Awaitable[Hold | Refused]:
+    ) -> Coroutine[Any, Any, Hold | Refused]:
         """Acquire the locks of one partition: nested in what the caller has, or from Redis."""
         if side.session.held or side.session.is_called:
             return self._acquire_around(side, plan, wait, renews=renews)
@@ -454,7 +474,9 @@ class Lock:
         return nested
 
     async def _proceed(self, side: Side, error: LockBackendError) -> Hold:
-        """Return a hold that guards nothing, as the server could not be asked."""
+        """Return a hold that guards nothing, as the server could not be asked; or raise that error."""
+        if not self._proceeds or not unguarded.may_proceed(error):
+            raise error
         terms = self.options.terms(side.backend)
         plan = Plan(terms, self._names, side.backend.groups(self._names)[0][1], self._name)
         lease = unguarded.lease_of(plan, side.session)

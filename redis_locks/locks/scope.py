@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
-from redis_locks.locks.transactions import Keepers, only_of_testcase, transactions_of
+from redis_locks.locks.transactions import (
+    Keepers,
+    connections_here,
+    only_of_testcase,
+    transactions_of,
+)
 from redis_locks.values.arguments import flag, optional_text
 
 _OPEN = frozenset({2, 3})
@@ -69,11 +72,7 @@ class Scope:
         if self.name == "block":
             return None
         found = []
-        for alias in connections if self.database is None else (self.database,):
-            try:
-                connection = connections[alias]
-            except (ImproperlyConfigured, ImportError):
-                continue  # its driver is not installed, so no transaction is open there
+        for connection in connections_here(self.database):
             # Most often there is none, so this much is asked here.
             raw = connection.connection
             autocommit = (

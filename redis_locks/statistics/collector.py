@@ -11,21 +11,25 @@ import atexit
 import logging
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.events import dispatch
-from redis_locks.events.dispatch import ENDS, FREQUENT, Counted, Pending
+from redis_locks.events.dispatch import ENDS, FREQUENT, HoldNote, Pending
 from redis_locks.protocol import callers
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
-from redis_locks.statistics.histogram import LAST, bucket_of
+from redis_locks.statistics.histogram import LAST
 from redis_locks.statistics.storage import Note
 from redis_locks.values import identity
+
+if TYPE_CHECKING:
+    from redis_locks.protocol.plans import Plan
 
 logger = logging.getLogger("redis_locks")
 
@@ -169,7 +173,8 @@ class Collector:
         # Re-entrant: a finalizer or a signal handler may release a lock while its thread has the guard.
         self._guard = threading.RLock()
         self.pending: deque[Pending] = deque()
-        self._alike: dict[tuple[Kind, Counted, int | None], int] = {}
+        self.hold_notes: deque[HoldNote] = deque()
+        self._alike: Counter[Pending] = Counter()
         """How often each pending event happened; kept here in case of an interrupt before it is counted."""
         self.most = 1
         """How many events may be pending: `BATCH`, or 1 while no thread runs, so that one is started."""
@@ -178,7 +183,7 @@ class Collector:
 
         A server by itself: so many names of it have notes that no lock of it gets more of those kinds.
         """
-        self._noted: set[object] = set()
+        self.noted: set[Plan] = set()
         """How holds were asked for of which no more beginnings are noted: those of `full` again, for a quick look."""
         self._tallies: dict[str, Tally] = {}
         self._thread: threading.Thread | None = None
@@ -198,35 +203,27 @@ class Collector:
 
     def catch_up(self) -> None:
         """Count what is pending, and note of it what the pages of its locks show. Does not block."""
-        pending, alike, noted = self.pending, self._alike, self._noted
-        history = get_settings().history
+        alike = self._alike
         with self._guard:
-            # Not `while pending`: a signal handler may empty it between the test and the pop.
-            while True:
-                try:
-                    kind, seconds, of, unit, since, fencing_token = pending.popleft()
-                except IndexError:
-                    break
-                event = kind, of, bucket_of(seconds) if seconds else None
-                alike[event] = alike.get(event, 0) + 1
-                # A plan, as it is a hold.
-                if (kind == "acquired" and of not in noted) or (kind == "released" and history):
-                    at = since if kind == "acquired" else since + seconds
-                    self._note_hold(of, unit, at, kind, seconds, fencing_token)
-            while True:
-                try:
+            with suppress(IndexError):  # it is empty
+                alike.update(iter(self.pending.popleft, None))
+            with suppress(IndexError):
+                while True:
+                    self._note_hold(*self.hold_notes.popleft())
+            with suppress(KeyError):
+                while True:
                     (kind, of, bucket), times = alike.popitem()
-                except KeyError:
-                    return
-                server, names = of if isinstance(of, tuple) else (of.terms.description, of.names)
-                self._tally(server).count(kind, names, bucket, times)
+                    server, names = (
+                        of if isinstance(of, tuple) else (of.terms.description, of.names)
+                    )
+                    self._tally(server).count(kind, names, bucket, times)
 
-    def _note_hold(self, plan: Any, unit: str, at: float, kind: Kind, *of: Any) -> None:
+    def _note_hold(self, kind: Kind, plan: Plan, unit: str, at: float, *of: Any) -> None:
         """Note that a hold has begun or ended, unless its lock has all the notes of a beginning that are kept."""
         server = plan.terms.description
         if kind == "acquired" and (server in self.full or (server, plan.names[0]) in self.full):
-            if len(self._noted) < MOST_NAMES_KEPT:
-                self._noted.add(plan)
+            if len(self.noted) < MOST_NAMES_KEPT:
+                self.noted.add(plan)
             return
         who = identity.who_is(unit, plan.terms.label)
         self.note(server, plan.names, Note(at, kind, who, *of))
@@ -286,7 +283,7 @@ class Collector:
             self.catch_up()
             tallies, self._tallies = self._tallies, {}
             self.full.clear()
-            self._noted.clear()
+            self.noted.clear()
         for server, tally in tallies.items():
             # Not imported above: most processes import this module at start and send nothing for seconds.
             from redis_locks.connections import backends
