@@ -30,7 +30,7 @@ REDIS_URL = checked_address(
 BANK_OWNS_SERVER = False
 CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": REDIS_URL}}
 # What the comparison measures should not depend on DEBUG.
-REDIS_LOCKS = {"CONNECTION": "default", "WARN_ORDER": False}
+REDIS_LOCKS = {"CONNECTION": "default", "WARN_ORDER": False, "HISTORY": 500}
 # The accounts are in the database of the locks, so that one step can reach both; no cache is.
 SILENCED_SYSTEM_CHECKS = ["redis_locks.W006"]
 

@@ -107,9 +107,8 @@ class LockAdmin(_ModelAdmin):
     def history_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """What was done to the locks of this name, on any server."""
-        answer = super().history_view(request, object_id, extra_context)
-        return self._views(request).history(object_id, answer)
+        """What operators did to the locks of this name, on any server."""
+        return self._views(request).operators_log(object_id, extra_context)
 
     def lock_data(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The news of one lock, as JSON."""

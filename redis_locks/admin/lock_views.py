@@ -11,7 +11,10 @@ from functools import cached_property, partial
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.options import get_content_type_for_model
 from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -22,7 +25,13 @@ from django.utils.translation import ngettext, pgettext
 from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_shown, existing
 from redis_locks.admin.bulk import MOST_PARTIES, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
-from redis_locks.admin.page_content import Screen, list_screen, lock_screen
+from redis_locks.admin.page_content import (
+    LockView,
+    Screen,
+    list_screen,
+    lock_screen,
+    page_number,
+)
 from redis_locks.admin.paths import ServerPages, from_path
 from redis_locks.admin.script_texts import script_texts
 from redis_locks.admin.server_strip import Strip, contended_now, shared_survey
@@ -41,6 +50,8 @@ from redis_locks.values.text import printable
 
 TEMPLATES = "admin/redis_locks/lock"
 MOST_GROUPS = 200
+LOGGED_A_PAGE = 100
+"""How many entries a page of the operators' log has."""
 _EXPORTS = ("csv", "json")
 _ENDINGS: tuple[Ending[Any], ...] = (Release(), Cancel())
 
@@ -134,9 +145,24 @@ class LockViews:
         """Return the news of one lock, as JSON."""
         return self._news(partial(self._lock, from_path(object_id)))
 
-    def history(self, object_id: str, answer: HttpResponse) -> HttpResponse:
-        """Return Django's page of what was done to a lock, with links to this server's pages."""
-        return self._pages.kept_in(answer, from_path(object_id))
+    def operators_log(self, object_id: str, extra_context: dict[str, Any] | None) -> HttpResponse:
+        """Return what operators did to a lock, latest first; it outlives the lock."""
+        self._check_view_permission()
+        name = from_path(object_id)
+        entries = LogEntry.objects.filter(
+            object_id=name, content_type=get_content_type_for_model(Lock)
+        ).select_related("user")
+        pages = Paginator(entries.order_by("-action_time", "-pk"), LOGGED_A_PAGE)
+        number = min(page_number(self._request.GET.get("p", "")), pages.num_pages)
+        shown = {
+            "number": number,
+            "before": number - 1,
+            "after": number + 1,
+            "pages": pages.num_pages,
+            "object_list": pages.page(number).object_list,
+        }
+        context = self._lock_context(name) | {"page": shown} | (extra_context or {})
+        return self._respond("operators_log", context)
 
     def release(self, object_id: str) -> HttpResponse:
         """Ask for a reason by GET; end the holds that were shown by POST."""
@@ -273,7 +299,7 @@ class LockViews:
             return list_screen(
                 shown, strip, pages, matching, order, bulk_url, group=rows[:MOST_GROUPS]
             )
-        shown = page(_number(self._request), found)
+        shown = page(page_number(self._request.GET.get("p", "")), found)
         return list_screen(shown, strip, pages, matching, order, bulk_url)
 
     def _waits(self) -> Screen:
@@ -282,7 +308,8 @@ class LockViews:
     def _lock(self, name: str) -> Screen:
         may = {f"may_{ending.view}": self._may(ending) for ending in _ENDINGS}
         pages = self._pages
-        return lock_screen(name, existing(name, pages.using), pages, may, _number(self._request))
+        view = LockView.of(self._request.GET)
+        return lock_screen(name, existing(name, pages.using), pages, may, view)
 
     def _lock_context(self, name: str) -> dict[str, Any]:
         pages = self._pages
@@ -333,11 +360,6 @@ class LockViews:
 def _script_context() -> dict[str, Any]:
     texts = script_texts()
     return {"texts": texts, "texts_json": json.dumps(texts)}
-
-
-def _number(request: HttpRequest) -> int:
-    number = request.GET.get("p", "")
-    return int(number) if number.isdecimal() and len(number) < 10 else 1  # noqa: PLR2004
 
 
 def _order(request: HttpRequest) -> str:

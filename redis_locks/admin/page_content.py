@@ -24,20 +24,26 @@ from redis_locks.admin.table_rows import (
     HolderRow,
     LockRow,
     PartyRow,
+    PastHoldRow,
     SessionRow,
     StoryPart,
     case_text,
     fingerprint,
 )
-from redis_locks.admin.timeline import MOST_WAITS, timeline
+from redis_locks.admin.timeline import MOST_WAITS, SPANS, USUAL_SPAN, Span, timeline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, Page
 from redis_locks.inspection.story import longest, surroundings, tell
+from redis_locks.statistics import PastHold
+from redis_locks.statistics.usual import Usual, recent
 
 PARTIES_A_PAGE = 25
 """How many holders and waiters a page of a lock shows."""
+
+PAST_A_PAGE = 20
+"""How many past holds a page of a lock shows."""
 
 MOST_EVENTS = 10
 """How many events a lock's page shows before it is asked for more."""
@@ -169,8 +175,34 @@ def list_screen(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LockView:
+    """What of a lock its page shows, as the page's address says.
+
+    Attributes:
+        parties: Which page of its holders and waiters.
+        past: Which page of its past holds.
+        span: How far back its chart and its past holds go.
+    """
+
+    parties: int
+    past: int
+    span: Span
+
+    @classmethod
+    def of(cls, asked: Mapping[str, str]) -> LockView:
+        """Return the view of an address's query; what is wrong there is as good as missing."""
+        span = SPANS.get(asked.get("span", ""), USUAL_SPAN)
+        return cls(page_number(asked.get("p", "")), page_number(asked.get("past", "")), span)
+
+
+def page_number(written: str) -> int:
+    """Return the number of a page from an address; 1 if it is none."""
+    return int(written) if written.isdecimal() and len(written) < 10 else 1  # noqa: PLR2004
+
+
 def lock_screen(
-    name: str, lock: LockInfo | None, pages: ServerPages, may: Mapping[str, bool], number: int
+    name: str, lock: LockInfo | None, pages: ServerPages, may: Mapping[str, bool], view: LockView
 ) -> Screen:
     """Return the screen of one lock; blocks for some round trips if somebody waits for it.
 
@@ -179,7 +211,7 @@ def lock_screen(
         lock: What is known of it; None: nobody holds it or waits for it.
         pages: The server, and where its pages are.
         may: What the user may end, as "may_release" and "may_cancel".
-        number: Which page of its holders and waiters.
+        view: What of it to show.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -203,12 +235,12 @@ def lock_screen(
         "held": holder is not None,
         "fencing_token": str(holder.fencing_token) if holder else "",
         "release_url": pages.url("release", name),
-        "history_url": pages.url("history", name),
+        "log_url": pages.url("history", name),
         **may,
     }
     parties = _parties(lock) if lock else []
     last = max(1, -(-len(parties) // PARTIES_A_PAGE))
-    number = min(max(1, number), last)
+    number = min(max(1, view.parties), last)
     # Only these become rows: a thousand may wait, and the page asks every two seconds.
     shown = parties[(number - 1) * PARTIES_A_PAGE : number * PARTIES_A_PAGE]
     rows = [_row(*each, lock, may, pages) for each in shown] if lock else []
@@ -231,6 +263,8 @@ def lock_screen(
     queueing = [waiter.token for waiter in lock.waiters[:MOST_WAITS]] if lock else []
     keeping = get_settings().statistics and get_settings().history > 0
     past = statistics.holds(name, using=using) if keeping else []
+    usual = around.usual if around else recent(using=using).usual(name)
+    chart = timeline(at, lock, past, noted, span=view.span, usual=usual)
     return Screen(
         now=at,
         parts=(
@@ -241,9 +275,18 @@ def lock_screen(
             ),
             Piece(
                 "timeline",
-                ([hold.ended for hold in past], noted, sorted(holding), queueing, keeping),
-                {"timeline": timeline(at, lock, past, noted), "keeping": keeping},
+                (
+                    view.span,
+                    [hold.ended for hold in past],
+                    [bar.is_long for bar in chart.bars],
+                    noted,
+                    sorted(holding),
+                    queueing,
+                    keeping,
+                ),
+                {"timeline": chart, "choices": tuple(SPANS.values()), "keeping": keeping},
             ),
+            _past_part(at, past, usual, view, keeping=keeping),
             Piece("parties", (*listed.values(),), listed),
             Piece(
                 "blocking",
@@ -262,6 +305,32 @@ def lock_screen(
         ),
         rows=rows,
     )
+
+
+def _past_part(
+    at: float, past: Sequence[PastHold], usual: Usual | None, view: LockView, *, keeping: bool
+) -> Piece:
+    """Return a page of the holds that ended in the time that the chart shows, latest first."""
+    ended = [hold for hold in past if hold.ended > at - view.span.seconds]
+    last = max(1, -(-len(ended) // PAST_A_PAGE))
+    number = min(max(1, view.past), last)
+    rows = [
+        PastHoldRow.of(hold, usual)
+        for hold in ended[(number - 1) * PAST_A_PAGE : number * PAST_A_PAGE]
+    ]
+    context = {
+        "past": rows,
+        "ended": len(ended),
+        "earlier": len(past) - len(ended),
+        "kept": get_settings().history if len(past) >= get_settings().history else 0,
+        "past_number": number,
+        "past_before": number - 1,
+        "past_after": number + 1,
+        "past_pages": last,
+        "past_span": view.span,
+        "past_keeping": keeping,
+    }
+    return Piece("past", list(context.values()), context)
 
 
 def _parties(lock: LockInfo) -> list[tuple[HolderInfo | WaiterInfo, int]]:

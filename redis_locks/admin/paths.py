@@ -66,22 +66,14 @@ class ServerPages:
         """Return what to call a server."""
         return pgettext("server", "default") if using is None else printable(using)
 
-    def kept_in(self, answer: HttpResponse, name: str | None = None) -> HttpResponse:
-        """Return a page in which Django's own links, such as the breadcrumbs, lead to this server's pages.
-
-        They lead to the list, to the lock `name`, and to other pages of its history.
-        """
+    def kept_in(self, answer: HttpResponse) -> HttpResponse:
+        """Return a page in which Django's own links to the list, as in the breadcrumbs, lead to this server's."""
 
         def keep(page: HttpResponse) -> None:
-            links = [("changelist", None), *([] if name is None else [("change", name)])]
-            for link in links:
-                plain, ours = (escape(address(*link)) for address in (self.path, self.url))
-                page.content = page.content.replace(
-                    f'href="{plain}"'.encode(), f'href="{ours}"'.encode()
-                )
-            if name is not None:  # the pages of its history
-                ours = escape(f"?{urlencode({SERVER: str(self.using)})}&")
-                page.content = page.content.replace(b'href="?', f'href="{ours}'.encode())
+            plain, ours = (escape(address("changelist")) for address in (self.path, self.url))
+            page.content = page.content.replace(
+                f'href="{plain}"'.encode(), f'href="{ours}"'.encode()
+            )
 
         if self.using is not None and isinstance(answer, TemplateResponse):
             answer.add_post_render_callback(keep)

@@ -21,7 +21,7 @@ from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.filters import LONG_WAIT, Group, is_long, is_renewed
 from redis_locks.inspection.localized_times import duration, latency, seconds
 from redis_locks.inspection.story import Case, Span, longest
-from redis_locks.statistics import Event
+from redis_locks.statistics import Event, PastHold
 from redis_locks.statistics.usual import Usual
 from redis_locks.values.text import printable, shorten
 
@@ -357,6 +357,33 @@ class EventRow:
             lasted=lasted,
             detail=detail,
             ordinary=event.kind in _ORDINARY,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PastHoldRow:
+    """A hold that has ended; `is_long` if it exceeds the lock's usual ones."""
+
+    began: datetime
+    who: str
+    lasted: str
+    is_long: bool
+    is_lost: bool
+    detail: str
+    fencing_token: str
+
+    @classmethod
+    def of(cls, hold: PastHold, usual: Usual | None) -> PastHoldRow:
+        """Return the row of a hold of a lock that is usually held for so long."""
+        lasted = hold.ended - hold.began
+        return cls(
+            began=datetime.fromtimestamp(hold.began, UTC),
+            who=printable(hold.who),
+            lasted=latency(lasted),
+            is_long=usual is not None and usual.is_exceeded_by(lasted),
+            is_lost=hold.outcome == "lost",
+            detail=printable(hold.detail),
+            fencing_token=str(hold.fencing_token),
         )
 
 

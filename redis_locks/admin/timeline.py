@@ -1,26 +1,76 @@
-"""The picture of the last hour of a lock: holds as bars, waits as lines above them, and what went wrong as marks.
+"""The picture of a lock's last minutes or hours: holds as bars, waits as lines above them, troubles as marks.
 
 Lengths are seconds. The page's script moves the part that shows, so that the edge at the right is now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, pgettext_lazy
 
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.localized_times import latency
 from redis_locks.statistics import Event, PastHold
+from redis_locks.statistics.usual import Usual
 from redis_locks.values.text import printable
 
-SPAN = 3600
-"""Seconds that the picture shows."""
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """How far back the page of a lock looks.
+
+    Attributes:
+        name: Its name in the page's address.
+        seconds: Its length.
+        label: Its length on the link that chooses it.
+        title: What the picture is called, in the reader's language.
+        axis: The times below the picture, from its left edge to now, in the reader's language.
+    """
+
+    name: str
+    seconds: int
+    label: str
+    title: object
+    axis: tuple[object, ...]
+
+
+_NOW = pgettext_lazy("locks", "now")
+SPANS: Mapping[str, Span] = {
+    span.name: span
+    for span in (
+        Span(
+            "5m",
+            300,
+            "5 min",
+            gettext_lazy("The last 5 minutes"),
+            (gettext_lazy("5 min ago"), "4 min", "3 min", "2 min", "1 min", _NOW),
+        ),
+        Span(
+            "1h",
+            3600,
+            "1 h",
+            gettext_lazy("The last hour"),
+            (gettext_lazy("1 h ago"), "45 min", "30 min", "15 min", _NOW),
+        ),
+        Span(
+            "24h",
+            86_400,
+            "24 h",
+            gettext_lazy("The last 24 hours"),
+            (gettext_lazy("24 h ago"), "18 h", "12 h", "6 h", _NOW),
+        ),
+    )
+}
+USUAL_SPAN = SPANS["1h"]
+
+HAND_OVER = 0.05
+"""Seconds that two holds may seem to overlap: each process tells of a hand-off by its own clock."""
 
 MOST_LANES = 6
 """How many holds at once have a lane of their own; further ones share the last."""
@@ -29,7 +79,7 @@ MOST_WAITS = 25
 """How many of the present waits are drawn: those of the first waiters."""
 
 _LANE, _GAP, _MARKS = 20, 4, 16
-_FAR = 10 * SPAN
+_FAR = 36_000
 """How long the bar of a hold that goes on is: longer than anybody looks at the page without news."""
 
 _TROUBLES = {
@@ -50,6 +100,8 @@ class Bar:
     y: int
     look: str
     title: str
+    is_long: bool = False
+    """Whether it is a hold that exceeds the lock's usual ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +116,7 @@ class Mark:
 class Timeline:
     """The picture; `began` is where it begins on the server's clock, from where all lengths count."""
 
+    span: Span
     began: str
     height: int
     bars: tuple[Bar, ...]
@@ -74,21 +127,34 @@ class Timeline:
     @property
     def box(self) -> str:
         """The part that shows, as the attribute of an SVG."""
-        return f"0 0 {SPAN} {self.height}"
+        return f"0 0 {self.span.seconds} {self.height}"
+
+    @property
+    def has_long(self) -> bool:
+        """Whether it shows a hold that exceeds the lock's usual ones."""
+        return any(bar.is_long for bar in self.bars)
 
 
 def timeline(
-    at: float, lock: LockInfo | None, past: Sequence[PastHold], events: Sequence[Event]
+    at: float,
+    lock: LockInfo | None,
+    past: Sequence[PastHold],
+    events: Sequence[Event],
+    *,
+    span: Span = USUAL_SPAN,
+    usual: Usual | None = None,
 ) -> Timeline:
-    """Return the picture of the hour before `at`.
+    """Return the picture of the time before `at`.
 
     Args:
         at: Now, by the server's clock, in seconds since 1970.
         lock: Who holds it now; None: nobody.
         past: The holds that have ended.
         events: What happened to it.
+        span: How much time it shows.
+        usual: How long the lock is held as a rule, if that is known.
     """
-    began = at - SPAN
+    began = at - span.seconds
     spans = [
         (hold.began, hold.ended, "lost" if hold.outcome == "lost" else "past", hold.who)
         for hold in past
@@ -97,7 +163,7 @@ def timeline(
     if lock:
         spans += [(at - holder.held_for, at + _FAR, "now", str(holder)) for holder in lock.holders]
     lanes: list[float] = []
-    bars = [_bar(span, began, lanes) for span in sorted(spans)]
+    bars = [_bar(hold, began, at, lanes, usual) for hold in sorted(spans)]
     marks = [
         Mark(f"{event.at - began:.1f}", str(_TROUBLES[event.kind]) % _facts(event.at, event.who))
         for event in events
@@ -106,21 +172,29 @@ def timeline(
     ended = sum(bar.look != "now" for bar in bars)
     lost = sum(bar.look == "lost" for bar in bars)
     return Timeline(
+        span,
         f"{began:.3f}",
         max(1, len(lanes)) * (_LANE + _GAP) + _MARKS,
         tuple(bars),
-        tuple(_waits(at, lock, events)),
+        tuple(_waits(at, lock, events, span.seconds)),
         tuple(marks),
         _(
-            "The last hour. Holds that ended: %(ended)s, of which lost: %(lost)s. "
-            "Holds that go on: %(held)s. Events that were trouble: %(trouble)s."
+            "%(span)s. Holds that ended: %(ended)s, of which lost: %(lost)s. "
+            "Holds that go on: %(held)s. Longer than usual: %(long)s. Events that were trouble: %(trouble)s."
         )
-        % {"ended": ended, "lost": lost, "held": len(bars) - ended, "trouble": len(marks)},
+        % {
+            "span": span.title,
+            "ended": ended,
+            "lost": lost,
+            "held": len(bars) - ended,
+            "long": sum(bar.is_long for bar in bars),
+            "trouble": len(marks),
+        },
     )
 
 
-def _waits(at: float, lock: LockInfo | None, events: Iterable[Event]) -> Iterator[Bar]:
-    began = at - SPAN
+def _waits(at: float, lock: LockInfo | None, events: Iterable[Event], span: int) -> Iterator[Bar]:
+    began = at - span
     for event in events:
         if event.kind != "lost" and event.seconds and event.at > began:
             facts = {
@@ -131,7 +205,7 @@ def _waits(at: float, lock: LockInfo | None, events: Iterable[Event]) -> Iterato
             yield _line(event.at - event.seconds - began, event.at - began, title)
     for waiter in lock.waiters[:MOST_WAITS] if lock else ():
         title = _("%(time)s: waiting since then: %(who)s") % _facts(at - waiter.waited, str(waiter))
-        yield _line(SPAN - waiter.waited, SPAN + _FAR, title)
+        yield _line(span - waiter.waited, span + _FAR, title)
 
 
 def _line(start: float, end: float, title: str) -> Bar:
@@ -139,18 +213,27 @@ def _line(start: float, end: float, title: str) -> Bar:
     return Bar(f"{start:.2f}", f"{end - start:.2f}", _MARKS - 6, "wait", title)
 
 
-def _bar(span: tuple[float, float, str, str], began: float, lanes: list[float]) -> Bar:
-    acquired, end, look, who = span
+def _bar(
+    hold: tuple[float, float, str, str],
+    began: float,
+    at: float,
+    lanes: list[float],
+    usual: Usual | None,
+) -> Bar:
+    acquired, end, look, who = hold
     start = max(acquired, began)
-    lane = next((place for place, busy in enumerate(lanes) if busy <= acquired), len(lanes))
-    lane = min(lane, MOST_LANES - 1)
+    free = (place for place, busy in enumerate(lanes) if busy <= acquired + HAND_OVER)
+    lane = min(next(free, len(lanes)), MOST_LANES - 1)
     lanes[lane : lane + 1] = [end]
+    is_long = usual is not None and usual.is_exceeded_by(min(end, at) - acquired)
+    title = str(_HOLDS[look]) % {**_facts(acquired, who), "length": latency(end - acquired)}
     return Bar(
         f"{start - began:.2f}",
         f"{end - start:.2f}",
         _MARKS + lane * (_LANE + _GAP),
         look,
-        str(_HOLDS[look]) % {**_facts(acquired, who), "length": latency(end - acquired)},
+        f"{title} ({_('longer than usual')})" if is_long else title,
+        is_long,
     )
 
 

@@ -29,12 +29,20 @@ _QUARTER, _COUNT = 900, 5
 FEWEST: Final = 10
 """How many holds make a usual one. With fewer, the lock's own figures say little."""
 
+_TRIFLE = 0.1
+"""Holds shorter than this, in seconds, exceed nothing."""
+
 
 class Usual(NamedTuple):
     """How long a lock is held as a rule, in seconds; see `LockStatistics` for how exact that is."""
 
     p50: float
     p99: float
+
+    def is_exceeded_by(self, seconds: float) -> bool:
+        """Whether a hold is marked: at least three medians long, among the longest hundredth, and no trifle."""
+        # Both figures may be a fifth too high. Of less than a hundred holds, the longest is the 99th percentile.
+        return seconds >= max(_TRIFLE, 3 * self.p50, self.p99 / 1.2)
 
 
 class Recent:

@@ -30,8 +30,8 @@ def test_force_release_reaches_a_holder_in_another_process(
     page.wait_for_selector(".messagelist .success")
     until(lambda: holder.ask("is_lost")["is_lost"], within=1)
     page.wait_for_selector("text=Nobody holds this lock or waits for it.")
-    page.click("text=History")
-    assert "stuck since the deployment" in page.inner_text("#change-history")
+    page.click("text=Operators' log")
+    assert "stuck since the deployment" in page.inner_text("#operators-log")
 
 
 def test_cancel_reaches_a_waiter_in_another_process(
@@ -50,8 +50,8 @@ def test_cancel_reaches_a_waiter_in_another_process(
     page.wait_for_selector(".messagelist .success")
     assert "cancelled" in waiter.answer()["message"]
     page.wait_for_selector("text=waited for by nobody")
-    page.click("text=History")
-    assert "the import can run tomorrow" in page.inner_text("#change-history")
+    page.click("text=Operators' log")
+    assert "the import can run tomorrow" in page.inner_text("#operators-log")
 
 
 def test_who_may_only_look_has_no_button_and_a_forged_post_fails(

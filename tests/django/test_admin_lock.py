@@ -320,6 +320,24 @@ def test_no_page_has_inline_scripts_styles_or_handlers(viewer: Client, name: str
             assert not re.search(r"<script(?![^>]* src=)|<style|\sstyle=|\son\w+=", content)
 
 
-def test_the_history_of_a_lock_is_kept_when_it_is_free(viewer: Client, name: str) -> None:
+def test_the_operators_log_of_a_free_lock_says_that_nobody_did_anything(
+    viewer: Client, name: str
+) -> None:
     assert not LogEntry.objects.exists()
-    assert name in text_of(viewer, page_of(name, "history"))
+    assert f'href="{page_of(name, "history")}"' in text_of(viewer, page_of(name))
+    log = text_of(viewer, page_of(name, "history"))
+    assert name in log
+    assert "No operator has released or cancelled anything of this lock." in log
+    assert "change history" not in log
+
+
+def test_the_operators_log_has_who_did_what_and_why_latest_first(name: str) -> None:
+    operator = staff("view_lock", "release_lock")
+    for reason in ("first", "<b>second"):
+        with held(name):
+            (holder,) = inspection.parties().holders
+            posted = {"reason": reason, "party": mark_of(holder.token)}
+            operator.post(page_of(name, "release"), posted)
+    log = text_of(operator, page_of(name, "history"))
+    assert ["Reason: &lt;b&gt;second<", "Reason: first<"] == re.findall(r"Reason: .*?<", log)
+    assert 2 == log.count("<bdi>staff</bdi>")

@@ -13,7 +13,8 @@ from redis_locks import Lock, Semaphore, inspection
 from tests.django.admin_pages import page_of, text_of, viewer
 from tests.django.command_calls import fails, run
 from tests.support.parties import held, waited_for
-from tests.support.statistics import flush
+from tests.support.statistics import flush, note_past_holds
+from tests.support.world import until
 
 __all__ = ["viewer"]
 
@@ -30,7 +31,8 @@ def kept(name: str) -> Iterator[None]:
 
 def bars(page: str) -> list[tuple[str, float, float, int]]:
     found = re.findall(
-        r'<rect class="locks-hold-(\w+)" x="([\d.]+)" y="(\d+)" width="([\d.]+)"', page
+        r'<rect class="locks-hold-(\w+)(?: locks-hold-long)?" x="([\d.]+)" y="(\d+)" width="([\d.]+)"',
+        page,
     )
     return [(look, float(x), float(width), int(y)) for look, x, y, width in found]
 
@@ -71,11 +73,86 @@ def test_waits_are_drawn_those_that_ended_and_those_that_go_on(viewer: Client, k
     assert 2 == ended.count(": waited for ")
 
 
+def past_holds(html: str) -> list[list[str]]:
+    """The cells of the table of past holds, as text."""
+    _, _, section = html.partition('aria-labelledby="past-title"')
+    rows = re.findall(r"<tr.*?</tr>", section.partition("</section>")[0], re.DOTALL)[1:]
+    cells = [re.findall(r"<td.*?</td>", row, re.DOTALL) for row in rows]
+    return [[" ".join(re.sub(r"<[^>]*>", "", cell).split()) for cell in row] for row in cells]
+
+
 def test_holds_at_the_same_time_have_lanes_of_their_own(viewer: Client, kept: None) -> None:
     with Semaphore("s", 2), Semaphore("s", 2):
         page = text_of(viewer, page_of("s"))
     first, second = bars(page)
     assert first[3] != second[3]
+
+
+@pytest.mark.parametrize(
+    ("span", "shown"), [("5m", 1), ("", 2), ("1h", 2), ("24h", 3), ("nonsense", 2)]
+)
+def test_the_address_says_how_far_back_chart_and_table_go(
+    viewer: Client, kept: None, span: str, shown: int
+) -> None:
+    note_past_holds("a", (60, 5, "released"), (1800, 5, "released"), (40_000, 5, "released"))
+    html = text_of(viewer, f"{page_of('a')}?span={span}")
+    assert shown == len(bars(html))
+    assert shown == len(past_holds(html))
+    box = {"5m": 300, "24h": 86_400}.get(span, 3600)
+    assert f'viewBox="0 0 {box} ' in html
+    (chosen,) = re.findall(r'locks-on" aria-current="true">(.*?)<', html)
+    assert chosen == {"5m": "5 min", "24h": "24 h"}.get(span, "1 h")
+    news = viewer.get(f"{page_of('a', 'live')}?span={span}").json()
+    assert all(f'data-state="{state}"' in html for state in news["parts"].values())
+
+
+def test_past_holds_are_a_table_of_who_when_how_long_and_how_it_ended(
+    viewer: Client, kept: None
+) -> None:
+    note_past_holds("a", (20, 12, "released"), (10, 3, "lost"))
+    lost, released = past_holds(text_of(viewer, page_of("a")))
+    assert [("worker 1", "3.0s", "lost", "101"), ("worker 0", "12.0s", "released", "100")] == [
+        tuple(cells[1:]) for cells in (lost, released)
+    ]
+    assert re.search(r"\d\d:\d\d:\d\d", lost[0])
+
+
+def test_past_holds_have_pages(viewer: Client, kept: None) -> None:
+    note_past_holds("a", *((ago, 0.01, "released") for ago in range(1, 46)))
+    first = text_of(viewer, f"{page_of('a')}?span=5m")
+    assert "Page 1 of 3" in first
+    pages = [first, *(text_of(viewer, f"{page_of('a')}?span=5m&past={n}") for n in (2, 3, 9))]
+    assert [20, 20, 5, 5] == [len(past_holds(page)) for page in pages]
+    assert 45 == len({cells[1] for page in pages for cells in past_holds(page)})
+    assert 'href="./?span=5m&amp;past=2#past-title" rel="next"' in first
+
+
+def test_a_hold_that_exceeds_the_usual_is_marked_in_chart_and_table(
+    viewer: Client, kept: None
+) -> None:
+    usual = [(float(ago), 0.2, "released") for ago in range(20, 60)]
+    note_past_holds("a", (10, 4.0, "released"), *usual)
+    html = text_of(viewer, page_of("a"))
+    assert 1 == html.count("locks-hold-long")
+    assert "Longer than usual: 1." in html
+    marked = [cells for cells in past_holds(html) if "longer than usual" in cells[2]]
+    assert ["worker 0"] == [cells[1] for cells in marked]
+
+
+def test_a_hold_that_goes_on_is_marked_once_it_exceeds_the_usual(
+    viewer: Client, kept: None
+) -> None:
+    note_past_holds("a", *((float(ago), 0.1, "released") for ago in range(20, 60)))
+    with held("a"):
+        until(lambda: "locks-hold-now locks-hold-long" in text_of(viewer, page_of("a")))
+        assert "(longer than usual)" in text_of(viewer, page_of("a"))
+
+
+def test_holds_that_were_handed_over_stand_in_one_lane(viewer: Client, kept: None) -> None:
+    # Each process tells of the hand-over by its own clock.
+    note_past_holds("a", (10.0, 5.0, "released"), (5.0, 5.02, "released"))
+    first, second = bars(text_of(viewer, page_of("a")))
+    assert first[3] == second[3]
 
 
 def test_the_picture_is_news_only_when_a_hold_is(viewer: Client, kept: None) -> None:

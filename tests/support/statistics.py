@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import pytest
 
+from redis_locks.connections.backends import backend_for
+from redis_locks.drivers.base import run_blocking
 from redis_locks.statistics import collector as collecting
 from redis_locks.statistics import storage
-from redis_locks.statistics.collector import BATCH, Collector, collector
+from redis_locks.statistics.collector import BATCH, HOLDS, Collector, collector
+from redis_locks.statistics.histogram import bucket_of
+from redis_locks.statistics.storage import Note
 from redis_locks.statistics.usual import Recent, Usual
 
 __all__ = ["BATCH", "Collector", "collector"]
@@ -39,3 +45,14 @@ def before_sending(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) ->
 def long_holds_are_usual(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Holds and waits usually last so many seconds."""
     monkeypatch.setattr(Recent, "usual", lambda *_: Usual(seconds, seconds))
+
+
+def note_past_holds(name: str, *holds: tuple[float, float, str]) -> None:
+    """Send what a process tells of holds that ended: how long ago, how long each was, and the outcome."""
+    now = monotonic()
+    notes = [
+        (name, "ended", Note(now - ago, outcome, f"worker {place}", length, 100 + place))
+        for place, (ago, length, outcome) in enumerate(holds)
+    ]
+    figures = Counter(f"{HOLDS[bucket_of(length)]} {name}" for _, length, _ in holds)
+    run_blocking(storage.add(backend_for(None), figures, notes))
