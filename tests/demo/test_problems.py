@@ -6,6 +6,7 @@ import re
 import statistics
 import time
 import uuid
+from math import inf
 from pathlib import Path
 
 import psutil
@@ -64,6 +65,25 @@ def test_what_becomes_of_the_money_and_who_is_told(
     assert (book, ours) == (verdict_of(theirs), verdict_of(redis_lock)), (theirs, redis_lock)
     assert [not book.startswith("Overdrawn"), True] == [theirs.is_right, redis_lock.is_right]
     assert not [*client.scan_iter("account:problem-*")]
+    # Two are seen to hold the lock only where both believed it: a frozen holder, and one without a renewal.
+    both = [problem in {"freeze", "lease"}, problem == "freeze"]
+    assert both == [are_seen_together(course) for course in (theirs, redis_lock)]
+    if problem == "reply":
+        for course in (theirs, redis_lock):
+            wrote, lost = (moment_of(course, "A", kind) for kind in ("wrote", "lost"))
+            assert wrote == lost <= moment_of(course, "B", "holds")
+
+
+def are_seen_together(course: Course) -> bool:
+    """Whether the page draws two holders beside each other."""
+    ends = min(moment_of(course, "A", kind) for kind in ("released", "told", "killed"))
+    return ends > moment_of(course, "B", "holds")
+
+
+def moment_of(course: Course, who: str, kind: str) -> float:
+    """When somebody did this; infinity if never."""
+    found = (event.at for event in course.events if (event.who, event.kind) == (who, kind))
+    return next(found, inf)
 
 
 @pytest.mark.ci
@@ -110,7 +130,7 @@ def test_a_timeline_shows_who_believes_to_hold_the_lock_at_the_same_time() -> No
         (0.1, "A", "holds"),
         (0.5, "B", "asks"),
         (2.0, "B", "holds"),
-        (3.0, "B", "ends"),
+        (3.0, "B", "released"),
         (3.99, "A", "wrote"),
         (4.0, "A", "told"),
     ]

@@ -1,12 +1,15 @@
 """One customer of the experiment, a process of its own: locks the account, reads it, works, and withdraws money.
 
 It reads its job as a line of JSON, and prints what it does as lines of JSON with the time of the monotonic clock.
+Each withdrawal notes itself on the server in the same step. So its moment is known even if its reply is lost.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import redis
@@ -16,17 +19,29 @@ from demo_project.bank.processes import read_job, say
 LEASE = 2
 WAIT = 20.0
 MONEY, PAID = "money", "paid"
+NOTES = ":notes"
+"""The end of the key of a stream, in which the server notes each withdrawal by its own clock."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to do: with which lock, over which address, on which account."""
+    """What to do: as whom, with which lock, over which address, on which account."""
 
+    who: str
     lock: str
     url: str
     account: str
     cents: int
     work_seconds: float
+
+    @property
+    def moves(self) -> list[tuple[str | int, ...]]:
+        """The commands of the withdrawal."""
+        return [
+            ("HINCRBY", self.account, MONEY, -self.cents),
+            ("HINCRBY", self.account, PAID, self.cents),
+            ("XADD", self.account + NOTES, "*", "who", self.who),
+        ]
 
 
 def withdraw_with_book_lock(job: Job) -> None:
@@ -38,14 +53,15 @@ def withdraw_with_book_lock(job: Job) -> None:
     begin()
     with lua_lock(client, job.account, wait=WAIT, lease=LEASE):
         say("holds", "acquires the lock")
-        if not is_covered(job, client.hget(job.account, MONEY)):
-            return
-        time.sleep(job.work_seconds)
-        with client.pipeline(transaction=True) as pipe:
-            pipe.hincrby(job.account, MONEY, -job.cents)
-            pipe.hincrby(job.account, PAID, job.cents)
-            pipe.execute()
-        say("wrote", f"withdraws {job.cents / 100:.2f}")
+        with letting_go("releases the lock"):
+            if not is_covered(job, client.hget(job.account, MONEY)):
+                return
+            time.sleep(job.work_seconds)
+            with client.pipeline(transaction=True) as pipe:
+                for command in job.moves:
+                    pipe.execute_command(*command)
+                pipe.execute()
+            say("heard")
 
 
 def withdraw_with_redis_lock(job: Job) -> None:
@@ -62,18 +78,25 @@ def withdraw_with_redis_lock(job: Job) -> None:
         say("holds", f"acquires the lock, token …{hold.fencing_token % 1_000_000}")
         (balance,) = hold.read
         if not is_covered(job, balance):
+            say("released", "releases the lock")
             return
         time.sleep(job.work_seconds)
-        moves = [
-            ("HINCRBY", job.account, MONEY, -job.cents),
-            ("HINCRBY", job.account, PAID, job.cents),
-        ]
         try:
-            hold.commit(moves)
+            # The server withdraws and releases in one step.
+            hold.commit(job.moves)
         except LockLost:
             say("unwritten", "is refused its withdrawal by the server")
             raise
-        say("wrote", f"withdraws {job.cents / 100:.2f}")
+        say("heard", "hears that both are done")
+
+
+@contextmanager
+def letting_go(text: str) -> Iterator[None]:
+    """Say that the lock is released, before the server is asked for it: from then on this process uses it no more."""
+    try:
+        yield
+    finally:
+        say("released", text)
 
 
 def begin() -> None:
@@ -112,8 +135,6 @@ def main() -> None:
         say("told", f"is told: {type(error).__name__}")
     except redis.RedisError as error:
         say("told", f"sees {type(error).__name__}")
-    else:
-        say("ends", "releases the lock")
 
 
 if __name__ == "__main__":

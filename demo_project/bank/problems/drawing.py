@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from demo_project.bank.live.money import money
 from demo_project.bank.processes import Event
 
-from .experiment import LOCKS, OPENING, Course
+from .experiment import LOCKS, Course
 
 WIDTH = 600.0
 _MARK_WIDTH = 18.0
 _BEGINNINGS = {"asks": "waits", "holds": "holds"}
-_ENDINGS = {"holds", "told", "ends", "killed", "gone"}
-_MARKS = {"wrote", "unwritten", "refused", "told", "frozen", "thawed", "killed", "cut"}
+_ENDINGS = {"holds", "released", "told", "killed", "gone"}
+_MARKS = {"wrote", "unwritten", "refused", "told", "frozen", "thawed", "killed", "cut", "lost"}
 _TICKS = (0.5, 1, 2, 5)
 _MOST_TICKS = 8
 
@@ -116,8 +116,8 @@ def verdict_of(course: Course) -> str:
         return f"Overdrawn by {money(-course.money)}: both withdrew.{told}"
     if "unwritten" in first:
         return "Every cent is right: the server refused A's late withdrawal, and A was told."
-    if "told" in first and "A" not in wrote:
-        paid = "was" if course.money == OPENING - course.paid and course.paid else "was not"
+    if "told" in first and "heard" not in first:
+        paid = "was" if "A" in wrote else "was not"
         return f"The money is right, but A saw an error: it cannot know that its withdrawal {paid} made."
     if "killed" in first:
         seen = any(event.kind == "sees" for event in course.events)

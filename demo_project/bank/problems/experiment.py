@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -19,13 +20,14 @@ from demo_project.bank.background import at_once
 from demo_project.bank.processes import Actor, ActorFailed, Event
 from demo_project.bank.proxy import Proxy, proxy_for
 
-from .actor import LEASE, MONEY, PAID, Job
+from .actor import LEASE, MONEY, NOTES, PAID, Job
 
 ACTOR = "demo_project.bank.problems.actor"
 OPENING, FIRST, SECOND = 10_000, 8_000, 5_000
 """What the account has, and what each of the two wants, in cents: it is not enough for both."""
 LOCKS = {"book": "The book's lock", "redis_lock": "redis_lock"}
 LONGEST_SECONDS = 40.0
+CLOCK_READINGS = 5
 
 
 @dataclass(frozen=True)
@@ -100,15 +102,60 @@ def _run(conn: redis.Redis, problem: Problem, lock: str) -> Course:
                 proxy.lose_replies(b"HINCRBY")
             first, second = (
                 stack.enter_context(
-                    Actor(who, ACTOR, asdict(Job(lock, url, account, cents, seconds)))
+                    Actor(who, ACTOR, asdict(Job(who, lock, url, account, cents, seconds)))
                 )
                 for who, cents, seconds in (("A", FIRST, problem.work_seconds), ("B", SECOND, 0.3))
             )
-            events = _Stage(first, second, proxy, problem.name).play()
+            clock = ServerClock(conn)
+            said = _Stage(first, second, proxy, problem.name).play()
+        wrote = list(_withdrawals(conn, account, lock, clock, lost=proxy.lost > 0))
         money, paid = (int(value or 0) for value in conn.hmget(account, [MONEY, PAID]))
     finally:
-        conn.delete(account)
+        conn.delete(account, account + NOTES)
+    began = next(event.at for event in said if event.kind == "asks")
+    events = [
+        Event(round(event.at - began, 3), event.who, event.kind, event.text)
+        for event in sorted([*said, *wrote], key=lambda event: event.at)
+        if event.kind != "ready"
+    ]
     return Course(lock, tuple(events), money, paid)
+
+
+class ServerClock:
+    """Translates the server's clock to this machine's monotonic one, a trifle too early and never too late.
+
+    So what the server did before it let somebody in is never drawn after that.
+    """
+
+    def __init__(self, conn: redis.Redis) -> None:
+        offsets = []
+        for _ in range(CLOCK_READINGS):
+            asked = time.monotonic()
+            seconds, microseconds = conn.time()
+            offsets.append(asked - seconds - microseconds / 1_000_000)
+        # The greatest one had the shortest way to the server.
+        self._offset = max(offsets)
+
+    def moment(self, stream_id: bytes | str) -> float:
+        """When the server made this entry of a stream, by `time.monotonic`."""
+        text = stream_id.decode() if isinstance(stream_id, bytes) else stream_id
+        return int(text.partition("-")[0]) / 1000 + self._offset
+
+
+def _withdrawals(
+    conn: redis.Redis, account: str, lock: str, clock: ServerClock, *, lost: bool
+) -> Iterator[Event]:
+    """Yield what the server did, at its own moments; if a reply was lost, that of the first withdrawal."""
+    releases = ", and releases the lock" if lock == "redis_lock" else ""
+    for stream_id, words in conn.xrange(account + NOTES):
+        at = clock.moment(stream_id)
+        who = next(value.decode() for value in words.values())
+        cents = {"A": FIRST, "B": SECOND}[who]
+        yield Event(at, who, "wrote", f"withdraws {cents / 100:.2f}{releases}")
+        if releases:
+            yield Event(at, who, "released", "")
+        if lost and who == "A":
+            yield Event(at, who, "lost", "gets no reply: it is lost on its way")
 
 
 class _Stage:
@@ -137,15 +184,7 @@ class _Stage:
             self._first.signal(signal.SIGCONT)
         for who in "AB":
             self._wait_for(who, "gone")
-        began = next(event.at for event in self._events if event.kind == "asks")
-        return sorted(
-            (
-                Event(round(event.at - began, 3), event.who, event.kind, event.text)
-                for event in self._events
-                if event.kind != "ready"
-            ),
-            key=lambda event: event.at,
-        )
+        return self._events
 
     def _strike(self) -> None:
         if self._problem == "freeze":
@@ -157,8 +196,6 @@ class _Stage:
         elif self._problem == "cut":
             self._proxy.cut()
             self._note("cut", "loses its connections")
-        elif self._problem == "reply":
-            self._note("cut", "is about to write, and will get no reply")
 
     def _note(self, kind: str, text: str) -> None:
         self._events.append(Event(time.monotonic(), "A", kind, text))
