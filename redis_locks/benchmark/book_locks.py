@@ -1,6 +1,9 @@
-"""The two locks of "Redis in Action", after their algorithms, to compare with: SETNX with EXPIRE, and Lua.
+"""The two locks of "Redis in Action", after their algorithms, and the one that today's servers make possible.
 
-Both ask again every millisecond until the lock is free. The listings' faults are left out. A lock without an
+The book has SETNX with EXPIRE, and Lua. Its author wished for a command that deletes a key with a certain value.
+Redis 8.4 and Valkey 9.0 have one, so SET with NX and PX acquires, and that command releases.
+
+All ask again every millisecond until the lock is free. The listings' faults are left out. A lock without an
 expiry is recognised by today's reply (-1), and replies are compared as bytes. The release never hides an
 error of the block.
 """
@@ -47,6 +50,12 @@ class BookHold:
     tries: int
 
 
+COMPARE_AND_DELETE = {"DELEX": ("IFEQ",), "DELIFEQ": ()}
+"""Commands that delete a key if it has a value: what stands between the key and the value."""
+
+WHO_COMPARES = "Redis has DELEX from 8.4 on, Valkey has DELIFEQ from 9.0 on."
+
+
 Try = Callable[[redis.Redis, str, bytes, int], bool]
 Release = Callable[[redis.Redis, str, bytes], bool]
 
@@ -76,6 +85,20 @@ def lua_lock(
         LockLost: The lease ended before the block did.
     """
     with _hold(conn, name, wait, lease, try_lua, release_lua) as hold:
+        yield hold
+
+
+@contextmanager
+def two_commands_lock(
+    conn: redis.Redis, name: str, wait: float = 10, lease: float = 10, *, command: str = "DELEX"
+) -> Iterator[BookHold]:
+    """One command to acquire, SET with NX and PX, and `command` of ``COMPARE_AND_DELETE`` to release.
+
+    Raises:
+        LockTimeout: Somebody else held the lock for ``wait`` seconds.
+        LockLost: The lease ended before the block did.
+    """
+    with _hold(conn, name, wait, lease, try_set, release_if_equal(command)) as hold:
         yield hold
 
 
@@ -145,3 +168,25 @@ def try_lua(conn: redis.Redis, key: str, token: bytes, seconds: int) -> bool:
 def release_lua(conn: redis.Redis, key: str, token: bytes) -> bool:
     """Delete the lock if the token is still in it."""
     return bool(conn.register_script(RELEASE)(keys=[key], args=[token]))
+
+
+def compares_and_deletes(conn: redis.Redis) -> str:
+    """Return the command of ``COMPARE_AND_DELETE`` that the server has; "" if it has none."""
+    # In one word, as redis-py takes the reply to COMMAND for a list of all commands.
+    known = conn.execute_command("COMMAND INFO", *COMPARE_AND_DELETE)  # type: ignore[no-untyped-call]
+    return next((name for name, found in zip(COMPARE_AND_DELETE, known, strict=True) if found), "")
+
+
+def try_set(conn: redis.Redis, key: str, token: bytes, seconds: int) -> bool:
+    """Ask once for the lock, by one command."""
+    return bool(conn.set(key, token, nx=True, px=seconds * 1000))
+
+
+def release_if_equal(command: str) -> Release:
+    """Return what deletes the lock by one command if the token is still in it."""
+    words = COMPARE_AND_DELETE[command]
+
+    def release(conn: redis.Redis, key: str, token: bytes) -> bool:
+        return bool(conn.execute_command(command, key, *words, token))  # type: ignore[no-untyped-call]
+
+    return release

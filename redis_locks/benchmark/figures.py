@@ -53,6 +53,7 @@ class Figures:
         fairness: Jain's index of the clients' acquires.
         p99_wait: Seconds that 99 % of all waits did not exceed.
         commands_per_acquire: Commands that clients sent, by the server's count; None without an acquire.
+        rounds: How often they got it in each turn.
     """
 
     tries: int
@@ -60,6 +61,7 @@ class Figures:
     fairness: float
     p99_wait: float
     commands_per_acquire: float | None
+    rounds: Sequence[int] = ()
 
 
 def summarise(slices: Sequence[Sequence[WorkerReport]], commands: int) -> Figures:
@@ -74,6 +76,7 @@ def summarise(slices: Sequence[Sequence[WorkerReport]], commands: int) -> Figure
         fairness=jain_index(acquires),
         p99_wait=percentile(waits, 99) / 1e6,
         commands_per_acquire=commands / len(waits) if waits else None,
+        rounds=[sum(len(report.waits_us) for report in slice_) for slice_ in slices],
     )
 
 
@@ -105,6 +108,7 @@ class Comparison:
     fairness: float
     p99_wait: float
     commands_per_acquire: float | None
+    rounds: Sequence[int]
 
 
 def compare(measured: Mapping[Turn, Figures], seconds: float) -> list[Comparison]:

@@ -29,17 +29,26 @@ class KeysInTheWay(Exception):
 
 @dataclass(frozen=True)
 class Contest:
-    """What to measure: each lock with each number of clients, for so many seconds in all."""
+    """What to measure: each lock with each number of clients, for so many seconds in all.
+
+    Attributes:
+        subjects: The keys of the locks.
+        clients: The numbers of clients.
+        seconds: For how long each lock is measured with each number of clients, all its turns together.
+        using: On which server.
+        rounds: In how many turns; None: in turns of `SLICE_SECONDS` at most.
+    """
 
     subjects: Sequence[str]
     clients: Sequence[int]
     seconds: float
     using: str | None = None
+    rounds: int | None = None
 
     @property
     def slices(self) -> int:
         """In how many turns each is measured."""
-        return max(1, math.ceil(self.seconds / SLICE_SECONDS))
+        return self.rounds or max(1, math.ceil(self.seconds / SLICE_SECONDS))
 
     @property
     def turns(self) -> Sequence[Turn]:

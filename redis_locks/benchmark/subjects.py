@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
+
+import redis
 
 from redis_locks.benchmark import book_locks, peers
 from redis_locks.benchmark.conditions import LEASE, WAIT, Take, one_server
@@ -29,6 +31,7 @@ class Subject:
         keys_of: Given the name of a lock, returns the Redis keys that it has while somebody uses it.
         sends: The commands of the server's statistics that make up what clients send.
         module: A module that must be installed.
+        missing: Given the server, says what it lacks to be measured, or "".
     """
 
     key: str
@@ -37,6 +40,7 @@ class Subject:
     keys_of: Callable[[str], tuple[bytes, ...]]
     sends: tuple[str, ...]
     module: str = "redis"
+    missing: Callable[[redis.Redis], str] = field(default=lambda _: "")
 
     @property
     def name(self) -> str:
@@ -62,6 +66,18 @@ def _original(using: str | None, name: str) -> Take:
 def _lua(using: str | None, name: str) -> Take:
     client = one_server(using)
     return lambda: book_locks.lua_lock(client, name, WAIT, LEASE)
+
+
+def _two_commands(using: str | None, name: str) -> Take:
+    client = one_server(using)
+    command = book_locks.compares_and_deletes(client)
+    return lambda: book_locks.two_commands_lock(client, name, WAIT, LEASE, command=command)
+
+
+def _no_compare_and_delete(client: redis.Redis) -> str:
+    if book_locks.compares_and_deletes(client):
+        return ""
+    return f"this server has no command to compare and delete. {book_locks.WHO_COMPARES}"
 
 
 def _ours(using: str | None, name: str) -> Take:
@@ -93,6 +109,7 @@ def _walrus_keys(name: str) -> tuple[bytes, ...]:
 
 OURS = "redis_locks"
 SLEEPLESS = "redis-py-1ms"
+TWO_COMMANDS = "set-delex"
 
 SUBJECTS: Mapping[str, Subject] = {
     subject.key: subject
@@ -105,6 +122,14 @@ SUBJECTS: Mapping[str, Subject] = {
             ("setnx", "expire", "ttl", "watch", "get", "multi", "del", "exec", "unwatch"),
         ),
         Subject("lua", "Lua, of the book", _lua, _book_keys, ("evalsha",)),
+        Subject(
+            TWO_COMMANDS,
+            "SET, compare-and-delete",
+            _two_commands,
+            _book_keys,
+            ("set", "delex", "delifeq"),
+            missing=_no_compare_and_delete,
+        ),
         Subject("redis-py", "redis-py Lock", peers.redis_py(0.1), _own_key, ("set", "evalsha")),
         Subject(
             SLEEPLESS,
@@ -131,5 +156,5 @@ SUBJECTS: Mapping[str, Subject] = {
     )
 }
 
-USUAL = (ORIGINAL, "lua", "redis-py", "python-redis-lock", OURS)
+USUAL = (ORIGINAL, "lua", TWO_COMMANDS, "redis-py", "python-redis-lock", OURS)
 """The locks of the table, unless somebody chooses."""

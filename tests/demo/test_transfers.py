@@ -26,7 +26,12 @@ from demo_project.bank.strategies import STRATEGIES, Durability, transfer_funds
 from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests.elsewhere import held
-from tests.support.benchmark import lua_lock, setnx_lock
+from tests.support.benchmark import (
+    compares_and_deletes,
+    lua_lock,
+    setnx_lock,
+    two_commands_lock,
+)
 from tests.support.optimistic import lose_first_answer_of_exec
 
 # Strategies over accounts that are kept elsewhere have tests of their own.
@@ -283,7 +288,15 @@ def test_a_write_of_a_holder_that_lost_its_lock_is_refused(
     assert balances(client, accounts) == [1000, 500]
 
 
-@pytest.mark.parametrize("lock", [setnx_lock, lua_lock])
+def two_commands(client: redis.Redis, name: str, **options: float) -> Any:
+    """The lock of SET and the command that this server has."""
+    command = compares_and_deletes(client)
+    if not command:
+        pytest.skip("this server has no command that compares and deletes")
+    return two_commands_lock(client, name, command=command, **options)
+
+
+@pytest.mark.parametrize("lock", [setnx_lock, lua_lock, two_commands])
 def test_a_book_lock_that_was_lost_is_reported_unless_the_block_failed_by_itself(
     client: redis.Redis, name: str, lock: Any
 ) -> None:
@@ -295,7 +308,7 @@ def test_a_book_lock_that_was_lost_is_reported_unless_the_block_failed_by_itself
         _ = client.delete(f"lock:{name}") / 0
 
 
-@pytest.mark.parametrize("lock", [setnx_lock, lua_lock])
+@pytest.mark.parametrize("lock", [setnx_lock, lua_lock, two_commands])
 def test_a_book_lock_gives_up_after_its_wait(client: redis.Redis, name: str, lock: Any) -> None:
     with lock(client, name), pytest.raises(LockTimeout), lock(client, name, wait=0.01):
         pytest.fail("two holders")

@@ -21,6 +21,7 @@ from tests.support.benchmark import (
     NAME,
     OURS,
     SUBJECTS,
+    TWO_COMMANDS,
     USUAL,
     Job,
     WorkerError,
@@ -33,7 +34,11 @@ from tests.support.world import until
 
 pytestmark = pytest.mark.ci
 
-INSTALLED = [key for key in USUAL if SUBJECTS[key].is_installed]
+
+def measured_here(client: redis.Redis) -> list[str]:
+    """The usual locks that are installed, and that this server has the commands for."""
+    usual = {key: SUBJECTS[key] for key in USUAL}
+    return [key for key, lock in usual.items() if lock.is_installed and not lock.missing(client)]
 
 
 @pytest.fixture
@@ -51,13 +56,13 @@ def left(client: redis.Redis) -> Iterator[Callable[[], list[bytes]]]:
 
 @pytest.mark.ci
 def test_every_lock_is_measured_with_each_number_of_clients(
-    left: Callable[[], list[bytes]],
+    client: redis.Redis, left: Callable[[], list[bytes]]
 ) -> None:
     status, out, err = locks("benchmark", "--seconds", "0.05", "--clients", "1", "2", "--json")
     assert 0 == status
     assert "This loads unix:" in err
     rows = json.loads(out)
-    assert [(key, clients) for clients in (1, 2) for key in INSTALLED] == [
+    assert [(key, clients) for clients in (1, 2) for key in measured_here(client)] == [
         (row["lock"], row["clients"]) for row in rows
     ]
     assert all(0 < row["acquires"] <= row["tries"] for row in rows)
@@ -70,6 +75,9 @@ def test_every_lock_is_measured_with_each_number_of_clients(
     assert 7.0 <= original["commands_per_acquire"] < 8.0
     assert 2.0 <= ours["commands_per_acquire"] < 2.2
     assert (0.0, 31_359) == (original["percent"], original["book_acquires"])
+    assert all([row["acquires"]] == row["rounds"] for row in rows)
+    two_commands = [row for row in rows if (row["lock"], row["clients"]) == (TWO_COMMANDS, 1)]
+    assert all(2.0 <= row["commands_per_acquire"] < 2.2 for row in two_commands)
     assert pytest.approx(100 * (ours["acquires"] / original["acquires"] - 1)) == ours["percent"]
     assert ours["tries"] == ours["acquires"]
     assert [] == left()
@@ -161,6 +169,15 @@ def test_a_lock_that_was_asked_for_must_be_installed(monkeypatch: pytest.MonkeyP
     assert "python-redis-lock is not installed" in fails(
         "benchmark", "--only", "python-redis-lock", code=64
     )
+
+
+def test_a_lock_whose_commands_the_server_lacks_is_left_out_and_the_servers_are_named(
+    monkeypatch: pytest.MonkeyPatch, left: Callable[[], list[bytes]]
+) -> None:
+    monkeypatch.setattr(subjects.book_locks, "compares_and_deletes", lambda _: "")
+    found = fails("benchmark", "--only", TWO_COMMANDS, code=64)
+    assert "Redis has DELEX from 8.4 on, Valkey has DELIFEQ from 9.0 on." in found
+    assert TWO_COMMANDS in USUAL
 
 
 def test_clients_need_the_settings(

@@ -31,7 +31,7 @@ def test_fairness_is_that_of_the_clients_and_waits_are_those_of_all() -> None:
         [WorkerReport(4, [10, 10, 10]), WorkerReport(9, [500])],
         [WorkerReport(1, [10]), WorkerReport(6, [20, 20, 20])],
     ]
-    assert Figures(20, 8, 1.0, 500 / 1e6, 3.0) == summarise(slices, commands=24)
+    assert Figures(20, 8, 1.0, 500 / 1e6, 3.0, [4, 4]) == summarise(slices, commands=24)
 
 
 def test_commands_in_the_packets_of_others_are_counted_for_our_lock(
@@ -44,4 +44,4 @@ def test_commands_in_the_packets_of_others_are_counted_for_our_lock(
 
 
 def test_without_an_acquire_there_are_no_commands_per_acquire() -> None:
-    assert Figures(7, 0, 0.0, 0.0, None) == summarise([[WorkerReport(7, [])]], commands=7)
+    assert Figures(7, 0, 0.0, 0.0, None, [0]) == summarise([[WorkerReport(7, [])]], commands=7)

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+import redis
 from django.core.management.base import CommandParser
 
+from redis_locks.benchmark.conditions import one_server
 from redis_locks.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
 from redis_locks.benchmark.measurement import Contest, KeysInTheWay, measure
 from redis_locks.benchmark.pool import WorkerError
 from redis_locks.benchmark.subjects import SUBJECTS, USUAL
 from redis_locks.connections.backends import backend_for
-from redis_locks.exceptions import LockLost, LockNotAvailable
+from redis_locks.exceptions import LockBackendError, LockLost, LockNotAvailable
 from redis_locks.management.locks.console import BUSY, Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.unix_signals import ended_by
@@ -23,7 +25,8 @@ from redis_locks.values.text import duration, pad, printable, shorten
 
 _MOST_CLIENTS = 100
 _CLIENTS = (1, 2, 5, 10)
-_COLUMNS = tuple(field.name for field in fields(Comparison))
+# What each turn found is a list, which a table has no place for.
+_COLUMNS = tuple(field.name for field in fields(Comparison) if field.name != "rounds")
 _HEADER = ("TRIES", "ACQUIRES", "+/-", "FAIRNESS", "P99 MS", "COMMANDS")
 _WIDTHS = (9, 9, 7, 8, 8, 8)
 _NAME = max(len(subject.label) for subject in SUBJECTS.values())
@@ -40,7 +43,8 @@ class Benchmark(Verb):
     examples = ("benchmark",)
     details = (
         'This measures Table 11.2 of "Redis in Action". Clients are processes that take and release one lock. '
-        "The locks are the book's two, redis-py's, python-redis-lock's and ours, in turn. "
+        "The locks are the book's two, one that needs no script (SET NX PX, then DELEX or DELIFEQ), redis-py's, "
+        "python-redis-lock's and ours, in turn. "
         "+/- compares the acquires with those of the original lock. FAIRNESS is 1 if all clients got the same. "
         "COMMANDS counts the commands for each acquire. Do not run this on a server in production."
     )
@@ -73,7 +77,7 @@ class Benchmark(Verb):
     def run(self, console: Console, **options: Any) -> None:
         """Measure, with a bar on a terminal, and print a row per lock and number of clients."""
         plan = Contest(
-            _subjects(console, options["only"]),
+            _subjects(console, options["only"], options["using"]),
             tuple(dict.fromkeys(options["clients"])),
             options["seconds"],
             options["using"],
@@ -85,16 +89,28 @@ class Benchmark(Verb):
         console.report(report, options["format"])
 
 
-def _subjects(console: Console, only: Sequence[str] | None) -> Sequence[str]:
-    """Return what is to be measured: what was asked for, or else what is installed."""
+def _subjects(console: Console, only: Sequence[str] | None, using: str | None) -> Sequence[str]:
+    """Return what is to be measured: what was asked for, or else what is installed and can run on the server."""
     wanted = tuple(dict.fromkeys(only or USUAL))
-    missing = [key for key in wanted if not SUBJECTS[key].is_installed]
-    if missing and only:
-        msg = f"{missing[0]} is not installed: install it, or leave it out of --only."
-        raise ValueError(msg)
-    for key in missing:
-        console.note(f"{key} is not installed: left out.")
+    reasons = {key: _missing(key, using) for key in wanted}
+    missing = {key: reason for key, reason in reasons.items() if reason}
+    for key, reason in missing.items():
+        if only:
+            msg = f"{key} cannot be measured: {reason} Leave it out of --only."
+            raise ValueError(msg)
+        console.note(f"{key} is left out: {reason}")
     return [key for key in wanted if key not in missing]
+
+
+def _missing(key: str, using: str | None) -> str:
+    subject = SUBJECTS[key]
+    if not subject.is_installed:
+        return f"{key} is not installed."
+    try:
+        return subject.missing(one_server(using))
+    except redis.RedisError as error:
+        msg = f"{backend_for(using).description} cannot be reached: {error}"
+        raise LockBackendError(msg) from error
 
 
 def _measure(console: Console, plan: Contest) -> Mapping[Turn, Figures]:
