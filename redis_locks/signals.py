@@ -56,6 +56,7 @@ from typing import Any, Final
 from django.dispatch import Signal
 
 from redis_locks.protocol.lock_events import Kind, LockEvent
+from redis_locks.values.interrupts import is_interrupt
 
 __all__ = [
     "LockEvent",
@@ -101,6 +102,8 @@ class LockSignal(Signal):
             answer = receiver(signal=self, sender=sender, **named)
             return await answer if asyncio.iscoroutine(answer) else answer
         except Exception as error:
+            if is_interrupt(error):
+                raise
             logger.exception("Receiver %r of a signal failed", receiver)
             return error
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -33,6 +34,7 @@ from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.task_messages import TaskMessages
 from redis_locks.exceptions import LockBackendError
 from redis_locks.values.identity import LISTENER, random_text
+from redis_locks.values.interrupts import interrupt_behind
 from redis_locks.values.keys import grant_channel
 
 T = TypeVar("T")
@@ -82,6 +84,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
     async def open(self) -> None:
         """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
         connection = self.endpoint.async_connection()
+        outer = sys.exception()
         try:
             async with asyncio.timeout(self.endpoint.connect_timeout):
                 await connection.connect()
@@ -90,6 +93,8 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 await self._subscribe()
         except (redis_errors.RedisError, OSError, TimeoutError) as error:
             self.close()
+            if (interrupt := interrupt_behind(error, outer)) is not None:
+                raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
             raise connection_error(error, self.endpoint) from error
         except BaseException:
             self.close()

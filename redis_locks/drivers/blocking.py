@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -39,6 +40,7 @@ from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.shared_subscription import SharedLink, SharedSubscription
 from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.values.identity import LISTENER, process_name, random_text
+from redis_locks.values.interrupts import interrupt_behind, is_interrupt, is_thrown
 from redis_locks.values.keys import grant_channel, holder_channel
 
 T = TypeVar("T")
@@ -105,10 +107,13 @@ class BlockingLink(ServerLink):
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
         self.reader = endpoint.reader()
         self._connection = cast("Any", endpoint.blocking_connection())
+        outer = sys.exception()
         try:
             self._connection.connect()
         except (redis_errors.RedisError, OSError) as error:
             self.close()
+            if (interrupt := interrupt_behind(error, outer)) is not None:
+                raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
             raise connection_error(error, endpoint) from error
         except BaseException:
             self.close()
@@ -140,7 +145,7 @@ class BlockingLink(ServerLink):
         After an interrupt between a command and its reply, the next command would get that reply.
         """
         self.close()
-        if isinstance(error, (OSError, ProtocolError)):
+        if isinstance(error, ProtocolError) or not is_thrown(error):
             raise LinkBroken(str(error)) from error
 
     def _keeps(self, came: Any) -> bool:
@@ -272,7 +277,9 @@ class BlockingLink(ServerLink):
         self._socket.settimeout(seconds)
         try:
             return self._receive()
-        except TimeoutError:
+        except TimeoutError as error:
+            if is_thrown(error):
+                raise
             return []
         finally:
             self._socket.settimeout(self._timeout)
@@ -400,8 +407,11 @@ class SubscriptionLink(BlockingLink):
         If its number were free before that, another file could get it, on which the thread would go on to wait.
         """
         self.broken = True
-        with suppress(OSError, AttributeError):
+        try:
             self._socket.shutdown(socket.SHUT_RDWR)
+        except (OSError, AttributeError) as error:  # it is closed already, or was never open
+            if is_interrupt(error):
+                raise
         if not self._listens:
             super().close()
 

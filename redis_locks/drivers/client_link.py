@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 from redis import exceptions as redis_errors
 
+from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.values.interrupts import interrupt_behind
 
 _WIRE: Final = (
     "pack_command", "pack_commands", "read_response", "send_command", "send_packed_command",
@@ -33,12 +36,15 @@ class ClientLink(BlockingLink):
 
     def exchange_all(self, packet: bytes, number: int) -> list[Any]:
         """Send packed commands, and return their replies or redis-py's errors; see `Link`."""
+        outer = sys.exception()
         try:
             self.connection.send_packed_command([packet])
             return [self._reply() for _ in range(number)]
         except (redis_errors.ConnectionError, redis_errors.TimeoutError) as error:
-            self.close_for(OSError(str(error)))
-            raise
+            self.close()
+            if (interrupt := interrupt_behind(error, outer)) is not None:
+                raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
+            raise LinkBroken(str(error)) from error
         except BaseException as error:
             self.close_for(error)
             raise

@@ -17,6 +17,7 @@ from weakref import WeakSet, WeakValueDictionary
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.exceptions import LockBackendError
+from redis_locks.values.interrupts import is_interrupt
 
 logger = logging.getLogger("redis_locks")
 
@@ -145,10 +146,13 @@ class ListenerThread:
         """Listen from now on, if that works, and return whether it does; see `retry_at`."""
         try:
             self.open()
-        except (LinkBroken, LockBackendError, RuntimeError):
+        except (LinkBroken, LockBackendError):
             pass
-        except Exception:  # from the user's credential provider, perhaps
-            logger.exception("Cannot listen to Redis; trying again")
+        except Exception as error:  # from the user's credential provider, perhaps
+            if is_interrupt(error):
+                raise
+            if not isinstance(error, RuntimeError):  # of a thread that cannot be started
+                logger.exception("Cannot listen to Redis; trying again")
         else:
             return True
         self.retry_at = monotonic() + PAUSES[-1]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.listener_thread import connect_all_again
+from redis_locks.values.interrupts import interrupt_behind
 
 Services = Mapping[str, Mapping[str, Any]]
 """What one Sentinel knows: name of a service -> its state."""
@@ -118,12 +120,15 @@ class Sentinels:
 
     async def _find(self, ask: Callable[[Address], Awaitable[Services]]) -> Address:
         failures: list[Exception] = []
+        outer = sys.exception()
         others: set[str] = set()
         down = False
         for address in self._addresses:
             try:
                 services = await ask(address)
             except (redis_errors.RedisError, OSError) as error:
+                if (interrupt := interrupt_behind(error, outer)) is not None:
+                    raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
                 failures.append(error)
                 continue
             state = services.get(self.service_name)

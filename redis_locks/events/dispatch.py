@@ -13,6 +13,7 @@ from redis_locks.protocol import lock_events
 from redis_locks.protocol.lock_events import CountedLease, HoldKind, Kind, LockEvent
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.statistics.histogram import bucket_of
+from redis_locks.values.interrupts import is_interrupt, raise_interrupt
 
 if TYPE_CHECKING:
     from redis_locks.protocol.plans import Plan
@@ -121,7 +122,7 @@ class Teller:
         return logger.isEnabledFor(level) or bool(signal.receivers)
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
-        """Log the event and send its signal. Suspends only if `task`; raises no Exception."""
+        """Log the event and send its signal. Suspends only if `task`; raises only what interrupts it."""
         try:
             log_lines.log(event)
             its = self.statistics
@@ -133,8 +134,10 @@ class Teller:
             if task:
                 await signal.asend_robust(sender=LockEvent, event=event)
             else:
-                signal.send_robust(sender=LockEvent, event=event)
-        except Exception:
+                raise_interrupt(signal.send_robust(sender=LockEvent, event=event))
+        except Exception as error:
+            if is_interrupt(error):
+                raise
             # An async receiver in blocking code under a running event loop cannot be called.
             logger.exception("Telling that lock %r %s failed", event.name, event.kind)
 

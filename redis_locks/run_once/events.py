@@ -8,6 +8,7 @@ from inspect import isawaitable
 from typing import Any, Literal
 
 from redis_locks import signals
+from redis_locks.values.interrupts import is_interrupt, raise_interrupt
 
 logger = logging.getLogger("redis_locks")
 
@@ -82,20 +83,24 @@ _SIGNALS = {
 
 
 async def tell(job: RunEvents, kind: Kind, event: RunEvent, *, task: bool) -> None:
-    """Call the method and send the signal. Suspends only if `task`; raises no Exception."""
+    """Call the method and send the signal. Suspends only if `task`; raises only what interrupts it."""
     try:
         answer = getattr(job, kind)(event)
         if isawaitable(answer):
             await _allowed(answer, kind, task=task)
-    except Exception:
+    except Exception as error:
+        if is_interrupt(error):
+            raise
         logger.exception("%s() of job %r failed; the job goes on", kind, event.name)
     signal = _SIGNALS[kind]
     try:
         if task:
             await signal.asend_robust(sender=type(job), event=event)
         else:
-            signal.send_robust(sender=type(job), event=event)
-    except Exception:
+            raise_interrupt(signal.send_robust(sender=type(job), event=event))
+    except Exception as error:
+        if is_interrupt(error):
+            raise
         # An async receiver in blocking code under a running event loop cannot be called.
         logger.exception("Signal run_%s of job %r failed; the job goes on", kind, event.name)
 

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from redis_locks import Lock, inspection, redis_lock
 from redis_locks.rows import lock_rows
 from tests.ledger.models import Counter
-from tests.support.interrupts import links_given_back_twice, open_here, renewed, sweep
+from tests.support.interrupts import KINDS, links_given_back_twice, open_here, renewed, sweep
 from tests.support.rows import row_of
 from tests.support.world import PATIENCE, Observer, Threads, keys_of, until
 
@@ -296,29 +296,33 @@ def _check(lock: Lock, client: redis.Redis, where: str) -> None:
 
 
 STEPS = pytest.mark.parametrize("step", [STEP, pytest.param(1, marks=pytest.mark.ci)])
+RAISES = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 
 @STEPS
+@RAISES
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_no_interrupt_leaves_a_lock_that_is_renewed_and_few_leave_one_at_all(
-    shape: Shape, step: int, lock: Lock, client: redis.Redis
+    shape: Shape, kind: type[BaseException], step: int, lock: Lock, client: redis.Redis
 ) -> None:
-    interrupt_each(shape, step, lock, client)
+    interrupt_each(shape, step, lock, client, kind=kind)
 
 
 @STEPS
+@RAISES
 @pytest.mark.parametrize("shape", OF_ROWS, ids=lambda shape: shape.__name__)
 def test_no_interrupt_leaves_rows_that_are_renewed_and_few_leave_them_locked_at_all(
-    shape: Shape, step: int, row_lock: Lock, client: redis.Redis
+    shape: Shape, kind: type[BaseException], step: int, row_lock: Lock, client: redis.Redis
 ) -> None:
-    interrupt_each(shape, step, row_lock, client, LATE_OF_ROWS)
+    interrupt_each(shape, step, row_lock, client, LATE_OF_ROWS, kind)
 
 
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.long)])
+@RAISES
 def test_no_interrupt_of_an_acquire_that_waits_leaves_a_lock_that_is_renewed(
-    step: int, lock: Lock, client: redis.Redis
+    kind: type[BaseException], step: int, lock: Lock, client: redis.Redis
 ) -> None:
-    interrupt_each(contended, step, lock, client)
+    interrupt_each(contended, step, lock, client, kind=kind)
 
 
 def test_a_block_whose_end_is_interrupted_leaves_its_lock_to_the_transaction(
@@ -342,7 +346,12 @@ def test_a_block_whose_end_is_interrupted_leaves_its_lock_to_the_transaction(
 
 
 def interrupt_each(
-    shape: Shape, step: int, lock: Lock, client: redis.Redis, late_at_most: int = LATE
+    shape: Shape,
+    step: int,
+    lock: Lock,
+    client: redis.Redis,
+    late_at_most: int = LATE,
+    kind: type[BaseException] = KeyboardInterrupt,
 ) -> None:
     keep = shape not in KEPT_BY_A_TRACEBACK
     late: list[str] = []
@@ -357,5 +366,5 @@ def interrupt_each(
             late.append(where)
         _check(lock, client, where)
 
-    sweep(begun, step, check, keep=keep)
+    sweep(begun, step, check, keep=keep, kind=kind)
     assert len(late) <= late_at_most, late

@@ -1,4 +1,4 @@
-"""Interrupts in the middle of our own code: KeyboardInterrupt at any call, line or return of the package."""
+"""Interrupts in the middle of our own code: an exception at any call, line or return of the package, as a signal's handler raises it."""
 
 from __future__ import annotations
 
@@ -26,18 +26,34 @@ _MUTEX = re.compile(
 back, where Python itself checks for no signal: an interrupt there would keep the mutex for good."""
 
 
+class TimeIsUp(OSError):
+    """As a time limit of a project's own may be."""
+
+
+class Stop(BaseException):
+    """As a task queue's own may be."""
+
+
+KINDS: tuple[type[BaseException], ...] = (KeyboardInterrupt, TimeoutError, TimeIsUp, Stop)
+"""What a signal's handler may raise."""
+
+
 class Interrupt(NamedTuple):
     """An interrupt that was raised."""
 
     where: str
     """The line and the function, for people."""
     error: BaseException | None
-    """What the code that was run raised; None if it was swallowed, as in `__del__`."""
+    """What the code that was run raised; None if `__del__` or a weak reference's callback swallowed it."""
 
 
-def interrupt(run: Callable[[], object], at: int) -> Interrupt | None:
+def interrupt(
+    run: Callable[[], object], at: int, kind: type[BaseException] = KeyboardInterrupt
+) -> Interrupt | None:
     """Run it, and interrupt it at the so-manieth event in the package's code; None if there are fewer."""
     count, where = 0, ""
+    raised = kind("it took too long")
+    unheard.clear()
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal count, where
@@ -49,29 +65,43 @@ def interrupt(run: Callable[[], object], at: int) -> Interrupt | None:
                 # Python stops tracing by itself when this is raised.
                 file, function = Path(frame.f_code.co_filename).name, frame.f_code.co_qualname
                 where = f"{event} {at} at {file}:{frame.f_lineno}, {function}"
-                raise KeyboardInterrupt
+                raise raised
         return trace
 
     before = sys.gettrace()
     sys.settrace(trace)
     try:
         run()
-    except KeyboardInterrupt as error:
+    except kind as error:
+        if error is not raised:
+            raise
         return Interrupt(where, error)
     finally:
         sys.settrace(before)
-    return Interrupt(where, None) if where else None
+    if not where:
+        return None
+    assert id(raised) in unheard, f"swallowed: {where}"
+    return Interrupt(where, None)
+
+
+unheard: list[int] = []
+"""The ids of the exceptions that the interpreter swallowed during the last run."""
 
 
 def sweep(
-    run: Callable[[], object], step: int, check: Callable[[str], None], *, keep: bool = True
+    run: Callable[[], object],
+    step: int,
+    check: Callable[[str], None],
+    *,
+    keep: bool = True,
+    kind: type[BaseException] = KeyboardInterrupt,
 ) -> None:
     """Interrupt it at every so-manieth event, and check what is true after each; `keep` all exceptions till the end."""
     run()  # warm
     kept: list[BaseException | None] = []
     at = 1
     with _unheard():
-        while (interrupted := _interrupted_at(run, at)) is not None:
+        while (interrupted := _interrupted_at(run, at, kind)) is not None:
             # As an interpreter's prompt does, and who logs it later.
             kept.append(interrupted.error if keep else None)
             where = interrupted.where
@@ -85,10 +115,12 @@ def sweep(
         gc.collect()
 
 
-def _interrupted_at(run: Callable[[], object], at: int) -> Interrupt | None:
+def _interrupted_at(
+    run: Callable[[], object], at: int, kind: type[BaseException]
+) -> Interrupt | None:
     """Return the interrupt at the so-manieth event; None if three runs in turn, which vary a little, have fewer."""
     for _ in range(3):
-        if (interrupted := interrupt(run, at)) is not None:
+        if (interrupted := interrupt(run, at, kind)) is not None:
             return interrupted
     return None
 
@@ -99,7 +131,7 @@ def _unheard() -> Iterator[None]:
     hook = sys.unraisablehook
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sys.unraisablehook = lambda _: None
+        sys.unraisablehook = lambda unheard_of: unheard.append(id(unheard_of.exc_value))
         try:
             yield
         finally:

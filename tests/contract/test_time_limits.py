@@ -1,0 +1,204 @@
+"""What a signal's handler raises, at whatever point of a wait, reaches the caller as it is; an error of the connection's own does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+
+from redis_locks import Lock, LockBackendError
+from redis_locks.signals import lock_contended
+from redis_locks.testing.server import EmbeddedServer
+from tests.support.interrupts import KINDS
+from tests.support.world import PATIENCE, Observer, Threads, held, until
+
+LEASE = 30
+
+RAISES = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+
+
+class Alarm:
+    """Interrupts this thread, once, as soon as something is true."""
+
+    def __init__(self, kind: type[BaseException]) -> None:
+        self.error = kind("the request took too long")
+
+    @contextmanager
+    def when(self, due: Callable[[], object], after: Callable[[], object] = bool) -> Iterator[None]:
+        """Interrupt the block when `due()` is true, and then call `after`. The block has to raise the very exception."""
+        main = threading.get_ident()
+
+        def ring() -> None:
+            until(due)
+            signal.pthread_kill(main, signal.SIGUSR1)
+            time.sleep(0.2)  # the handler's time to raise, before the server may answer
+            after()
+
+        before = signal.signal(signal.SIGUSR1, self._raise)
+        thread = threading.Thread(target=ring)
+        thread.start()
+        try:
+            with pytest.raises(type(self.error)) as caught:
+                yield
+        finally:
+            thread.join()
+            signal.signal(signal.SIGUSR1, before)
+        assert caught.value is self.error
+
+    def _raise(self, number: int, frame: object) -> None:
+        raise self.error
+
+
+def asleep() -> Callable[[], bool]:
+    """Return what is true once this thread has had the time to wait for the server."""
+    since = time.monotonic()
+    return lambda: time.monotonic() - since > 0.3
+
+
+@pytest.fixture
+def threads() -> Threads:
+    return Threads()
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(use_environment=False) as server:
+        yield server
+
+
+@contextmanager
+def stopped(server: EmbeddedServer) -> Iterator[Callable[[], None]]:
+    """Stop the server, and yield what lets it go on."""
+    assert server.pid is not None
+    pid = server.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield lambda: os.kill(pid, signal.SIGCONT)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def mute() -> Iterator[str]:
+    """The URL of a server that takes connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"redis://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def works(lock: Lock) -> None:
+    """Another cycle gets its own replies, and the lock."""
+    with lock as hold:
+        hold.extend(LEASE)
+        assert not hold.is_lost
+
+
+@RAISES
+def test_while_it_waits_for_a_holder(
+    kind: type[BaseException], threads: Threads, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=LEASE, wait=PATIENCE)
+    hold = held(threads, lock)
+    with Alarm(kind).when(lambda: server_side.waiters(name) == 1), lock:
+        pass
+    assert 0 == server_side.waiters(name)
+    threads.release(hold)
+    works(lock)
+
+
+@RAISES
+def test_while_it_asks_silently(
+    kind: type[BaseException], threads: Threads, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=LEASE, wait=PATIENCE)
+    for _ in range(3):  # brief waits, after which the next question wants no reply
+        hold = held(threads, lock)
+        thread = threading.Thread(
+            target=lambda hold=hold: (
+                until(lambda: server_side.waiters(name)),
+                threads.release(hold),
+            )
+        )
+        thread.start()
+        with lock:
+            thread.join()
+    hold = held(threads, lock)
+    with Alarm(kind).when(lambda: server_side.waiters(name) == 1), lock:
+        pass
+    assert 0 == server_side.waiters(name)
+    threads.release(hold)
+    works(lock)
+
+
+@RAISES
+def test_while_a_receiver_runs(
+    kind: type[BaseException], threads: Threads, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, lease=LEASE, wait=PATIENCE)
+    hold = held(threads, lock)
+    runs = threading.Event()
+
+    def receiver(**_: object) -> None:
+        runs.set()
+        time.sleep(PATIENCE)
+
+    lock_contended.connect(receiver)
+    try:
+        with Alarm(kind).when(runs.is_set), lock:
+            pass
+    finally:
+        lock_contended.disconnect(receiver)
+    assert 0 == server_side.waiters(name)
+    threads.release(hold)
+    works(lock)
+
+
+@RAISES
+def test_while_the_server_hangs(
+    kind: type[BaseException], name: str, server: EmbeddedServer
+) -> None:
+    lock = Lock(name, using=server.url, lease=LEASE, wait=PATIENCE)
+    works(lock)
+    with stopped(server) as go_on, Alarm(kind).when(asleep(), go_on), lock:
+        pass
+    works(lock)
+
+
+@RAISES
+def test_while_it_connects(kind: type[BaseException], name: str, mute: str) -> None:
+    with Alarm(kind).when(asleep()), Lock(name, using=mute, wait=PATIENCE):
+        pass
+
+
+@RAISES
+def test_while_it_asks_a_sentinel(kind: type[BaseException], name: str, mute: str) -> None:
+    url = mute.replace("redis://", "redis+sentinel://") + "/mymaster"
+    with Alarm(kind).when(asleep()), Lock(name, using=url, wait=PATIENCE):
+        pass
+
+
+@RAISES
+def test_while_it_releases(kind: type[BaseException], name: str, server: EmbeddedServer) -> None:
+    lock = Lock(name, using=server.url, lease=LEASE, wait=PATIENCE)
+    hold = lock.acquire()
+    assert hold is not None
+    with stopped(server) as go_on, Alarm(kind).when(asleep(), go_on):
+        hold.release()
+    with suppress(LockBackendError):
+        hold.release()
+    works(lock)
+
+
+@pytest.mark.parametrize("timeout", ["0.3"])
+def test_a_time_out_of_the_connection_is_no_interrupt(name: str, mute: str, timeout: str) -> None:
+    try:
+        raise TimeoutError("an earlier time limit")
+    except TimeoutError:
+        url = f"{mute}?socket_timeout={timeout}"
+        with pytest.raises(LockBackendError, match="cannot be reached"):
+            Lock(name, using=url, wait=0).acquire()
