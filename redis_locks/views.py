@@ -192,6 +192,8 @@ class RedisLockMixin(View):
             try:
                 self.hold = lock.enter(block=Block())  # which is the request
                 held.push(self.hold)
+            except UnusableName as error:
+                raise Http404(str(error)) from error
             except LockNotAvailable as error:
                 note_queue(error, lock.names, self.lock_using)
                 return self.lock_conflict(error)  # type: ignore[return-value]
@@ -216,6 +218,8 @@ class RedisLockMixin(View):
             if lock is not None:
                 try:
                     self.hold = await held.enter_async_context(lock.hold())
+                except UnusableName as error:
+                    raise Http404(str(error)) from error
                 except LockNotAvailable as error:
                     await anote_queue(error, lock.names, self.lock_using)
                     return await _called(self.lock_conflict, error)

@@ -10,6 +10,7 @@ from typing import Any
 
 from redis_locks.admin.actions import Ending
 from redis_locks.admin.table_rows import PartyRow, short_name
+from redis_locks.conf.name_function import listed
 from redis_locks.connections.backends import blocking_answer
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, search
@@ -105,5 +106,5 @@ def chosen(values: Sequence[str]) -> dict[tuple[str, str], list[str]]:
         role, _, rest = value.partition(_SEPARATOR)
         mark, separator, name = rest.partition(_SEPARATOR)
         if separator:
-            marks[role, name].append(mark)
+            marks[role, listed(name)].append(mark)
     return marks

@@ -13,6 +13,7 @@ from django.utils.html import escape
 from django.utils.http import urlencode
 from django.utils.translation import pgettext
 
+from redis_locks.conf.name_function import listed
 from redis_locks.conf.settings import DEFAULT_SERVER, get_settings
 from redis_locks.values.text import printable
 
@@ -30,8 +31,8 @@ def to_path(name: str) -> str:
 
 
 def from_path(piece: str) -> str:
-    """Return the name that `to_path` made into `piece`."""
-    return unquote(piece.replace(_DOT, "."))
+    """Return the name that `to_path` made into `piece`: that on the server."""
+    return listed(unquote(piece.replace(_DOT, ".")))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from redis_locks.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks.lock import Lock
+from redis_locks.values.keys import ServerName
 
 SLICE_SECONDS = 1.0
 """The turn of a lock is at most this long, so that a busy moment of the machine hits all alike."""
@@ -123,7 +124,7 @@ def run(pool: Workers, seconds: float) -> list[WorkerReport]:
 def _alone(client: redis.Redis, plan: Contest) -> Iterator[None]:
     """Keep other benchmarks out, refuse to touch keys of others, and delete our own."""
     subjects = [SUBJECTS[key] for key in plan.subjects]
-    with Lock(NAME, wait=0, using=plan.using, label="locks benchmark"):
+    with Lock(ServerName(NAME), wait=0, using=plan.using, label="locks benchmark"):
         _refuse_keys(client, subjects)
         try:
             yield

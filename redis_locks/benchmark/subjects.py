@@ -14,7 +14,7 @@ from redis_locks.benchmark.figures import ORIGINAL
 from redis_locks.conf.settings import get_settings
 from redis_locks.locks.lock import Lock
 from redis_locks.statistics.collector import BENCHMARK
-from redis_locks.values.keys import LockKeys, lock_keys, partition_of
+from redis_locks.values.keys import LockKeys, ServerName, lock_keys, partition_of
 
 NAME = BENCHMARK
 """The start of the names of all locks that are taken; the name of the one that keeps us alone."""
@@ -81,7 +81,7 @@ def _no_compare_and_delete(client: redis.Redis) -> str:
 
 
 def _ours(using: str | None, name: str) -> Take:
-    lock = Lock(name, wait=WAIT, lease=LEASE, using=using, label="locks benchmark")
+    lock = Lock(ServerName(name), wait=WAIT, lease=LEASE, using=using, label="locks benchmark")
     return lambda: lock
 
 

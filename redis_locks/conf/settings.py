@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from redis_locks.conf.validation import ENTRIES, OnUnavailable
+from redis_locks.conf.validation import ENTRIES, NameFunction, OnUnavailable
 
 if TYPE_CHECKING:
     from redis_locks.values.lock_alert import LockAlert
@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when another waiter asks).
     ``servers`` are further values as ``connection``, by name. ``max_hold`` None means 30 leases of the lock.
     ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
-    ``alerts`` None means `DEFAULT_ALERTS`.
+    ``alerts`` None means `DEFAULT_ALERTS`. ``name_function`` None leaves names as they are given.
     """
 
     connection: str = "default"
@@ -70,6 +70,7 @@ class Settings(NamedTuple):
     on_unavailable: OnUnavailable = "respond"
     telemetry: tuple[str, ...] = ()
     alerts: tuple[LockAlert, ...] | None = None
+    name_function: NameFunction | None = None
 
     def server(self, using: str | None) -> str:
         """Return what names the server that ``using`` asks for: an alias, a URL or a dotted path."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, NamedTuple, get_args
+from inspect import iscoroutinefunction, signature
+from typing import Final, Literal, NamedTuple, cast, get_args
+
+from django.utils.module_loading import import_string
 
 from redis_locks.values.arguments import flag, one_of, whole_number
 from redis_locks.values.durations import MAX_SECONDS, lease_ms, seconds, span_seconds, wait_seconds
@@ -131,6 +134,36 @@ def _alerts(value: object, entry: str) -> object:
     return tuple(value)
 
 
+NameFunction = Callable[[str, str], object]
+"""Gets a name as code gives it, and what it is of; returns the name on the server."""
+
+
+def _name_function(value: object, entry: str) -> NameFunction | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        msg = f"{entry} must be a dotted path such as 'project.tenants.lock_name', not {value!r}"
+        raise TypeError(msg)
+    try:
+        function: object = import_string(value)
+    except Exception as error:  # whatever a module raises
+        msg = f"{entry} names {value!r}, which cannot be imported ({type(error).__name__}: {error})"
+        raise ValueError(msg) from error
+    if not callable(function) or isinstance(function, type) or iscoroutinefunction(function):
+        msg = (
+            f"{entry} must name a plain function of a name and its kind; {value!r} is {function!r}"
+        )
+        raise TypeError(msg)
+    try:
+        signature(function).bind("name", "lock")
+    except TypeError:
+        msg = f"{entry} is called as function(name, kind), which {value!r} cannot take"
+        raise TypeError(msg) from None
+    except ValueError:
+        pass  # something in C without a signature
+    return cast("NameFunction", function)
+
+
 def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
@@ -160,6 +193,11 @@ ENTRIES: Mapping[str, Entry] = {
         "stands in for CONNECTION.",
     ),
     "PREFIX": Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
+    "NAME_FUNCTION": Entry(
+        "name_function",
+        _name_function,
+        "Give the dotted path of a function of a name and its kind that returns the name on the server, or None.",
+    ),
     "WAIT": Entry(
         "wait",
         _wait,

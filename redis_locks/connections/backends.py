@@ -72,6 +72,8 @@ class Backend:
         """What locks and jobs have in common here, by their options."""
         self._patient: Renewer
         self._prefix, self._partitions = prefix, partitions
+        self.renames = get_settings().name_function is not None
+        """Whether locks have other names here than code gives them."""
         self._loop_drivers: PerLoop[AsyncDriver] | PerLoop[AsyncClusterDriver]
         if isinstance(endpoint, ClusterEndpoint):
             self.in_cluster = True
@@ -138,7 +140,7 @@ class Backend:
             return [(names, spell_keys(self._prefix, 0, names))]
         by_partition: dict[int, list[str]] = {}
         for name in names:
-            by_partition.setdefault(partition_of(name, self._partitions), []).append(name)
+            by_partition.setdefault(self._partition_of(name), []).append(name)
         return [
             (tuple(group), spell_keys(self._prefix, partition, tuple(group)))
             for partition, group in sorted(by_partition.items())
@@ -150,7 +152,7 @@ class Backend:
         Raises:
             ValueError: They are not in one partition.
         """
-        partitions = {partition_of(name, self._partitions) for name in names}
+        partitions = {self._partition_of(name) for name in names}
         if len(partitions) > 1:
             msg = (
                 f"the locks {', '.join(map(repr, names[:5]))} are in several partitions and cannot "
@@ -158,6 +160,9 @@ class Backend:
             )
             raise ValueError(msg)
         return set_keys(self._prefix, partitions.pop(), names)
+
+    def _partition_of(self, name: str) -> int:
+        return partition_of(name, self._partitions, renames=self.renames)
 
     def holder_channel(self, token: str) -> str:
         """Return the channel on which the process that a token belongs to hears of its end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.values.keys import Keys, partition_of, validate_name
 
@@ -20,8 +21,11 @@ def key_beside(name: str, key: str) -> str:
     if not isinstance(key, str):
         msg = f"key must be a string, not {key!r} ({type(key).__name__})"
         raise TypeError(msg)
+    settings = get_settings()
+    lock = server_name(validate_name(name))
+    partition = partition_of(lock, settings.partitions, renames=settings.name_function is not None)
     # The tag stands first, so that braces in the key are only text.
-    return f"{{{partition_of(validate_name(name), get_settings().partitions)}}}:{key}"
+    return f"{{{partition}}}:{key}"
 
 
 def require_beside(what: str, key: bytes, keys: Keys, otherwise: str) -> None:

@@ -109,6 +109,8 @@ class LockedFunction:
         lock = self._lock(names, request)
         try:
             hold = lock.enter(block=Block())  # which is this call
+        except UnusableName as error:
+            raise self._not_found(error, request) from error
         except LockNotAvailable as error:  # ours: the function has not been called yet
             if request is not None:
                 note_queue(error, lock.names, self.using)
@@ -155,6 +157,8 @@ class LockedFunction:
         async with AsyncExitStack() as held:
             try:
                 await held.enter_async_context(lock.hold())
+            except UnusableName as error:
+                raise self._not_found(error, request) from error
             except LockNotAvailable as error:
                 if request is not None:
                     await anote_queue(error, lock.names, self.using)

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 from redis_locks import scripts
+from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend
 from redis_locks.decorators.calls import for_calls_of
@@ -80,7 +81,7 @@ class Rule(NamedTuple):
             if len(names) > 1:
                 msg = f"a unique task has one name; what the name callable returned has {len(names)}: {names!r}"
                 raise ValueError(msg)
-            return QUEUED + names[0]
+            return server_name(QUEUED + names[0])
 
         return name_of
 

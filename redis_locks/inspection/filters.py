@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from redis_locks import inspection
+from redis_locks.conf.name_function import both_forms
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import FEW, MOST, Named, Survey, survey
@@ -132,9 +133,14 @@ _PLAIN = Filter()
 
 
 def names_like(text: str, name: str) -> bool:
-    """Whether a name contains the text, in upper or lower case; with an asterisk, see `matches`."""
+    """Whether a name on the server contains the text, in upper or lower case, or is what code calls by this text.
+
+    With an asterisk, see `matches`.
+    """
     if WILDCARD in text:
-        return matches(text, name)
+        return any(matches(form, name) for form in both_forms(text))
+    if name in both_forms(text):
+        return True
     wanted = text.casefold()
     # People type what they see. Of a control character they see its escape.
     return wanted in name.casefold() or (

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.inspection.snapshots import WaiterInfo, session_of
 from redis_locks.values.keys import validate_name
 
@@ -54,7 +56,13 @@ def validate_listed(names: object) -> Sequence[str] | None:
     if names is None:
         return None
     fix = "give a list of names"
-    return tuple(_string(name, "each of names", fix) for name in _each(names, "names", fix))
+    return tuple(_known(_string(name, "each of names", fix)) for name in _each(names, "names", fix))
+
+
+def _known(name: str) -> str:
+    with suppress(ValueError):
+        return server_name(validate_name(name))
+    return name
 
 
 def _each(values: object, argument: str, fix: str) -> Iterable[object]:

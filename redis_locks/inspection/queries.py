@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
@@ -99,17 +100,19 @@ def lock(name: str, *, using: str | None = None) -> LockInfo | None:
         TypeError: `name` is not a string.
         ValueError: `name` cannot name a lock.
     """
-    return blocking_answer(using, partial(read_lock, name=validate_name(name)))
+    return blocking_answer(using, partial(read_lock, name=server_name(validate_name(name))))
 
 
 def whole_lock(name: str, *, using: str | None = None) -> LockInfo | None:
     """Return one lock with all its holders and waiters, for those who are to end them; see `lock`."""
-    return blocking_answer(using, partial(read_lock, name=validate_name(name), most=None))
+    return blocking_answer(
+        using, partial(read_lock, name=server_name(validate_name(name)), most=None)
+    )
 
 
 async def alock(name: str, *, using: str | None = None) -> LockInfo | None:
     """Return one lock, or None; see `lock`."""
-    return await async_answer(using, partial(read_lock, name=validate_name(name)))
+    return await async_answer(using, partial(read_lock, name=server_name(validate_name(name))))
 
 
 def _locks_of(limit: int | None, names: Sequence[str] | None) -> Question[list[LockInfo]]:

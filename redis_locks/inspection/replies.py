@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
+from redis_locks.conf.name_function import listed
 from redis_locks.drivers.base import Link, argv
 from redis_locks.exceptions import ProtocolMismatch
 from redis_locks.values.claims import Who, parse_who
@@ -89,7 +90,7 @@ async def names_part(
     ((packed, last, queues),) = await link.call(scripts.NAMES, (keys, words))
     if not packed:
         return {}, ends_ms
-    found = _text(packed).split("\0")
+    found = [listed(name) for name in _text(packed).split("\0")]
     if not lengths:
         return dict.fromkeys(found, 0), _milliseconds(last)
     return dict(zip(found, map(int, queues.split()), strict=True)), _milliseconds(last)
@@ -100,8 +101,10 @@ async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, 
 
     Each has a time in ms: a waiter has waited since then. It may be gone by now.
     """
-    ((listed, *noted),) = await link.call(scripts.LONG_WAITS, (keys, argv("", most)))
-    return listed, {_text(name): int(since) for name, since in zip(*[iter(noted)] * 2, strict=True)}
+    ((count, *noted),) = await link.call(scripts.LONG_WAITS, (keys, argv("", most)))
+    return count, {
+        listed(_text(name)): int(since) for name, since in zip(*[iter(noted)] * 2, strict=True)
+    }
 
 
 async def summaries(link: Link, keys: Keys) -> tuple[int, dict[str, Summary]]:
@@ -113,6 +116,7 @@ async def summaries(link: Link, keys: Keys) -> tuple[int, dict[str, Summary]]:
     for name, waiting, since, holding, held, ends, lease, held_by, waited_for_by in zip(
         *[iter(fields)] * _SUMMARY, strict=True
     ):
+        name = listed(name)  # noqa: PLW2901 - the same text
         found[name] = Summary(
             name,
             int(waiting),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from redis_locks.conf.name_function import listed
 from redis_locks.inspection.replies import Snapshot
 from redis_locks.values.claims import Claim, Who
 from redis_locks.values.modes import shown
@@ -90,6 +91,7 @@ class LockInfo:
     @classmethod
     def of(cls, name: str, snapshot: Snapshot) -> LockInfo:
         """Return the lock `name` as a snapshot shows it."""
+        name = listed(name)
         holders = tuple(_holder(name, snapshot.at_ms, *holder) for holder in snapshot.holders)
         waiters = tuple(_waiter(name, snapshot.at_ms, *waiter) for waiter in snapshot.waiters)
         modes = [holder.mode for holder in holders] + [waiter.mode for waiter in waiters]

@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
+from redis_locks.conf.name_function import both_forms
 from redis_locks.connections.backends import Backend, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
@@ -230,7 +231,7 @@ async def _names(backend: Backend, driver: Driver, named: Named, most: int) -> S
     found: dict[str, None] = {}
     if named.literal:
         with suppress(ValueError):
-            found[validate_name(named.text)] = None
+            found |= dict.fromkeys(both_forms(validate_name(named.text)))
     if named.alone:
         return tuple(found)
     partitions = backend.partitions()

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.drivers.resp import pack
@@ -152,7 +153,7 @@ async def adrain(host: str, *, using: str | None = None, dry_run: bool = False) 
 
 def _force_release_of(name: str, tokens: Collection[str] | None) -> Question[ForceReleased]:
     given = None if tokens is None else validate_tokens(tokens)
-    return partial(_force_release, name=validate_name(name), tokens=given)
+    return partial(_force_release, name=server_name(validate_name(name)), tokens=given)
 
 
 async def _force_release(

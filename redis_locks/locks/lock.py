@@ -7,6 +7,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, Final, Literal
 
+from redis_locks.conf.name_function import NameKind, server_names
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.conf.validation import OnUnavailable
 from redis_locks.connections import backends
@@ -84,8 +85,13 @@ def _plans_of(terms: Terms, names: tuple[str, ...], reads: tuple[bytes, ...]) ->
     groups = backend.groups(names)
     if reads and backend.in_cluster and len(groups) == 1:
         require_slot(reads, groups[0][1])
-    name = ", ".join(names)
+    name = joined(names)
     return tuple([Plan(terms, group, keys, name, reads) for group, keys in groups])
+
+
+def joined(names: tuple[str, ...]) -> str:
+    """Return what messages call locks."""
+    return names[0] if len(names) == 1 else ", ".join(names)
 
 
 _kept_plans = lru_cache(maxsize=1024)(_plans_of)
@@ -161,6 +167,7 @@ class Lock:
     _plans: tuple[Plan, ...] = ()
     """How it was asked for last, in each partition; none before, and after a change of its names."""
     _hold_type: type[Hold] = Hold
+    _kind: NameKind = "lock"
     _is_unnamed = False
     """Whether a block must ask `_require_name` first."""
 
@@ -206,14 +213,14 @@ class Lock:
 
     def _set_names(self, names: Iterable[object]) -> None:
         self._names, self._plans = validate_names(names), ()
-        self._name = self._names[0] if len(self._names) == 1 else ", ".join(self._names)
+        self._name = joined(self._names)
 
     @classmethod
     def of_call(cls, names: tuple[str, ...], options: Options) -> Lock:
         """Return a lock of valid names, for one call of a function. It is not entered as a block."""
         lock = object.__new__(Lock)
         lock.options, lock._names = options, names
-        lock._name = names[0] if len(names) == 1 else ", ".join(names)
+        lock._name = joined(names)
         return lock
 
     @property
@@ -333,6 +340,8 @@ class Lock:
             self._require_name()
         options = self.options
         side = Side(options.using, block)
+        if side.backend.renames:
+            self = self._on_server()  # noqa: PLW0642 - from here on it has the names of the server
         keepers = options.scope.keepers()
         if keepers is not None or options.reentrant == "thread":
             side.where = side.session.held.party
@@ -371,6 +380,8 @@ class Lock:
         if options.scope.name == "transaction":
             options.scope.refuse_async()
         side = await Side.of_loop(options.using, block)
+        if side.backend.renames:
+            self = self._on_server()  # noqa: PLW0642 - as in `enter`
         if options.reentrant == "thread":
             side.where = side.session.held.party
         try:
@@ -380,6 +391,15 @@ class Lock:
         if isinstance(outcome, Refused):
             raise self._refused(side, outcome)
         return outcome
+
+    def _on_server(self) -> Lock:
+        """Return this lock for one acquire, by its names on the server; see `server_name`."""
+        lock = object.__new__(Lock)
+        names = server_names(
+            self._names, "semaphore" if self.options.mode.startswith("permit:") else self._kind
+        )
+        vars(lock).update(vars(self), _names=names, _name=joined(names), _plans=())
+        return lock
 
     def _require_name(self) -> None:
         """Raise TypeError if there is no name for a block; see `redis_lock`."""

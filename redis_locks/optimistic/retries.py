@@ -15,6 +15,7 @@ from typing import Any
 
 from redis import exceptions as redis_errors
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
@@ -136,7 +137,8 @@ class _Call:
         self._function = function
         self._plan = plan
         self._source = source = source_of(plan.using)
-        self._operation = operation = Operation(plan.operation_id)
+        given = plan.operation_id
+        self._operation = operation = Operation(given and server_name(given, "operation"))
         self._prefix = get_settings().prefix
         marker = operation_key(self._prefix, plan.question.tag, operation.id)
         if not source.is_one_server:

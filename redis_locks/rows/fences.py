@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from django.db.models import Model
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.exceptions import StaleHold
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.own_leases import own_lease
@@ -88,7 +89,7 @@ def token_around(instance: Model, database: str) -> int | None:
     if by_hand is not None:
         return fencing_token_of(by_hand)
     declared = lock_name_of(instance)
-    lease = own_lease([declared]) if declared is not None else None
+    lease = own_lease([server_name(declared)]) if declared is not None else None
     if lease is None and instance.pk is not None:
         lease = own_lease(_row_locks(instance, database))
     if lease is None:

@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 from django.db.models import Field, Model
 
+from redis_locks.conf.name_function import listed, server_name
 from redis_locks.values.keys import validate_name
 
 
 class Row(NamedTuple):
-    """The names of the locks of a row and of its model. Both are the model's if it is locked in place of its rows."""
+    """The names on the server of the locks of a row and of its model.
+
+    Both are the model's if it is locked in place of its rows.
+    """
 
     model: str
     name: str
@@ -35,9 +39,9 @@ def row_of(model: type[Model], database: str, pk: object) -> Row:
     if len(texts) > 1:
         # Escaped, so that ("a,b", "c") and ("a", "b,c") are different rows.
         texts = [text.replace("%", "%25").replace(",", "%2C") for text in texts]
-    table = model_lock_name(model, database)
+    table = server_name(model_lock_name(model, database), "row")
     name = f"{table}:{','.join(texts)}"
-    return Row(table, validate_name(name, argument="the name of a row's lock"))
+    return Row(table, listed(validate_name(name, argument="the name of a row's lock")))
 
 
 def _text(field: Field[object, object], value: object) -> str:

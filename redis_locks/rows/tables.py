@@ -40,6 +40,8 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
         ValueError: An argument is out of range, or excludes another one.
     """
 
+    _kind = "row"
+
     def __init__(
         self,
         model: type[Model],

@@ -10,6 +10,7 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, Link, Unreachable, run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError
@@ -40,6 +41,11 @@ class Job(NamedTuple):
     name: str
     terms: Terms
     events: RunEvents
+
+    @classmethod
+    def of_call(cls, name: str, terms: Terms, events: RunEvents) -> Job:
+        """Return the job that is called `name` where it is asked for; see `server_name`."""
+        return cls(server_name(name, "job"), terms, events)
 
     def begin(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
         """Return an attempt, that of `block` if given; blocks for up to `wait` seconds, see `acquire`."""

@@ -50,7 +50,7 @@ def decorate(function: Function, name: object, terms: Terms, events: RunEvents) 
     terms = terms.of_function(own_name, name if isinstance(name, str) else own_name)
 
     def job_of(args: tuple[object, ...], kwargs: dict[str, object]) -> Job:
-        return Job(_only(names_of(args, kwargs)), terms, events)
+        return Job.of_call(_only(names_of(args, kwargs)), terms, events)
 
     make = _asynchronous if is_async(function) else _blocking
     return with_signature(make(function, job_of, terms), function)

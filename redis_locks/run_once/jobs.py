@@ -283,7 +283,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         if not isinstance(self._name_source, str):
             msg = f"{self!r} names its job after a function; a block needs run_once('name')"
             raise TypeError(msg)
-        return Job(self._name_source, self._terms, self)
+        return Job.of_call(self._name_source, self._terms, self)
 
     def _block_job(self) -> Job:
         if self._terms.record is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
+from redis_locks.conf.name_function import both_forms, listed, server_name
 from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
 from redis_locks.drivers.base import Driver
 from redis_locks.statistics import storage
@@ -192,12 +193,12 @@ def events(name: str, *, using: str | None = None) -> list[Event]:
         TypeError: `name` is not a string.
         ValueError: `name` cannot name a lock.
     """
-    return blocking_answer(using, partial(_events, name=validate_name(name)))
+    return blocking_answer(using, partial(_events, name=server_name(validate_name(name))))
 
 
 async def aevents(name: str, *, using: str | None = None) -> list[Event]:
     """Return what happened to a lock lately; see `events`."""
-    return await async_answer(using, partial(_events, name=validate_name(name)))
+    return await async_answer(using, partial(_events, name=server_name(validate_name(name))))
 
 
 def holds(name: str, *, using: str | None = None) -> list[PastHold]:
@@ -215,12 +216,12 @@ def holds(name: str, *, using: str | None = None) -> list[PastHold]:
         TypeError: `name` is not a string.
         ValueError: `name` cannot name a lock.
     """
-    return blocking_answer(using, partial(_holds, name=validate_name(name)))
+    return blocking_answer(using, partial(_holds, name=server_name(validate_name(name))))
 
 
 async def aholds(name: str, *, using: str | None = None) -> list[PastHold]:
     """Return the past holds of a lock; see `holds`."""
-    return await async_answer(using, partial(_holds, name=validate_name(name)))
+    return await async_answer(using, partial(_holds, name=server_name(validate_name(name))))
 
 
 def _read_of(period: Period, pattern: str | None) -> Question[Statistics]:
@@ -262,7 +263,8 @@ def _matching(figures: Mapping[str, int], pattern: str) -> dict[str, int]:
     return {
         figure: count
         for figure, count in figures.items()
-        if (name := figure.partition(" ")[2]) != REST and matches(pattern, name)
+        if (name := figure.partition(" ")[2]) != REST
+        and any(matches(form, name) for form in both_forms(pattern))
     }
 
 
@@ -271,7 +273,7 @@ def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
         counts.get(metric, 0) for metric in METRICS.values()
     )
     return LockStatistics(
-        name,
+        listed(name),
         acquired,
         contended,
         timed_out,

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
 
 from django.test.utils import TestContextDecorator
 
+from redis_locks.conf.name_function import server_name
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockLost
 from redis_locks.locks.lock import Lock
@@ -51,12 +53,13 @@ class held(TestContextDecorator):  # noqa: N801 - used like Django's override_se
     def enable(self) -> None:
         """Take the lock; blocks for a round trip."""
         backend = backend_for(self._using)
+        name = server_name(self._name)  # by the test's thread, whose tenant counts
         if isinstance(backend, MemoryBackend):
-            end = backend.hold_elsewhere(self._name, self._mode, whoami(_LABEL))
+            end = backend.hold_elsewhere(name, self._mode, whoami(_LABEL))
         else:
-            end = _in_thread(self._take)
+            end = _in_thread(partial(self._take, name))
         if end is None:
-            msg = f"lock {self._name!r} is held already, so held() cannot hold it: end that hold first"
+            msg = f"lock {name!r} is held already, so held() cannot hold it: end that hold first"
             raise AssertionError(msg)
         self._ends.append(end)
 
@@ -65,8 +68,8 @@ class held(TestContextDecorator):  # noqa: N801 - used like Django's override_se
         with suppress(LockLost):
             _in_thread(self._ends.pop())
 
-    def _take(self) -> Callable[[], None] | None:
-        lock = Lock(self._name, mode=self._mode, using=self._using, label=_LABEL, scope="block")
+    def _take(self, name: str) -> Callable[[], None] | None:
+        lock = Lock(name, mode=self._mode, using=self._using, label=_LABEL, scope="block")
         hold = lock.acquire(wait=0)
         return None if hold is None else hold.release
 

@@ -37,6 +37,12 @@ class LockKeys(NamedTuple):
     sharers: bytes
 
 
+class ServerName(str):
+    """A lock's name as it is on the server, where REDIS_LOCKS["NAME_FUNCTION"] has other names than code gives."""
+
+    __slots__ = ()
+
+
 class UnusableName(ValueError):
     """A text cannot name a lock. In a view a stranger may have written it, so the view answers 404."""
 
@@ -94,15 +100,16 @@ def validate_names(names: Iterable[object]) -> tuple[str, ...]:
 _ROW = re.compile(r"(\w+\.\w+@[^:]+):")
 
 
-def partition_of(name: str, partitions: int) -> int:
+def partition_of(name: str, partitions: int, *, renames: bool = False) -> int:
     """Return the partition (0 to `partitions` - 1) a lock lives in.
 
-    A row, "bank.Account@default:7", lives beside its model, "bank.Account@default".
+    A row, "bank.Account@default:7", lives beside its model, "bank.Account@default". `renames`: whether something may
+    stand before that, as NAME_FUNCTION says.
     """
     if partitions == 1:
         return 0
-    row = _ROW.match(name)
-    return zlib.crc32((row[1] if row else name).encode()) % partitions
+    row = _ROW.search(name) if renames else _ROW.match(name)
+    return zlib.crc32((name[: row.end(1)] if row else name).encode()) % partitions
 
 
 def lock_keys(prefix: str, partition: int, name: str) -> LockKeys:

@@ -26,6 +26,7 @@ from redis_locks import LockBackendError, inspection, unique_task
 from redis_locks.integrations.celery import UniqueTask
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from redis_locks.testing.server import EmbeddedServer
+from tests import tenants
 from tests.faults.proxy import Proxy
 from tests.support.tasks import begin_and_die
 from tests.support.world import PATIENCE, Threads, until
@@ -660,3 +661,24 @@ def test_a_queue_of_celery_is_in_no_database(make: Make) -> None:
 
     with pytest.raises(TypeError, match=r"Queue the task with delay_on_commit\(\)"):
         make(unique_task("{order}", database="default"))(work).delay(1)
+
+
+def test_each_tenant_s_message_is_queued_once_and_frees_its_own_name_in_any_worker(
+    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+) -> None:
+    @make(unique_task("{key}", until="end"))
+    def work(key: str) -> None: ...
+
+    with tenants.sharing():
+        for schema in ("a", "b"):
+            with tenants.of(schema):
+                assert work.delay(name)
+                assert work.delay(name) is None
+                assert_locked(f"queued:{name}")
+        assert 2 == queued()
+        run_next()  # the latest, in no tenant: the message says which lock it has
+        with tenants.of("a"):
+            assert_locked(f"queued:{name}")
+        with tenants.of("b"):
+            assert_released(f"queued:{name}")
+            assert work.delay(name)

@@ -20,6 +20,7 @@ from django.utils.connection import ConnectionDoesNotExist
 from redis_locks import inspection, redis_lock, unique_task
 from redis_locks.testing import assert_locked, assert_released
 from redis_locks.testing.server import EmbeddedServer
+from tests import tenants
 from tests.faults.proxy import Proxy
 from tests.support.connections import count_packets
 from tests.support.interrupts import sweep
@@ -424,3 +425,19 @@ def test_few_interrupts_of_a_run_leave_a_lock(name: str, queue: Any, queued: Any
 
     sweep(queue_and_run, 19, check)
     assert len(left) < 10, left
+
+
+@pytest.mark.parametrize("which", ALL)
+def test_each_tenant_s_message_is_queued_once(name: str, queue: Any, which: str) -> None:
+    queued = ALL[which]
+    with tenants.sharing():
+        with tenants.of("a"):
+            first = enqueue(queued, name)
+            assert enqueue(queued, name) is None
+        with tenants.of("b"):
+            assert enqueue(queued, name)
+        with tenants.of("a"):
+            run(first)
+            assert enqueue(queued, name)
+        with tenants.of("b"):
+            assert enqueue(queued, name) is None

@@ -34,9 +34,9 @@ class Cancel(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """End the waits that were shown when asking."""
-        name, using, token = options["name"], options["using"], options["token"]
-        lock = find(name, using)
-        shown = printable(name)
+        using, token = options["using"], options["token"]
+        lock = find(options["name"], using)
+        name, shown = lock.name, printable(lock.name)
         waiters = [waiter for waiter in lock.waiters if token in (None, waiter.token)]
         if not waiters:
             fail(f"Nobody waits for lock '{shown}'" + (" with this token." if token else "."))

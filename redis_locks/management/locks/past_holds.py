@@ -10,6 +10,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks import statistics
+from redis_locks.conf.name_function import both_forms
 from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
@@ -38,7 +39,10 @@ class History(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the holds."""
-        found = statistics.holds(options["name"], using=options["using"])[: options["limit"]]
+        each = (
+            statistics.holds(name, using=options["using"]) for name in both_forms(options["name"])
+        )
+        found = next(filter(None, each), [])[: options["limit"]]
         rows = [asdict(hold) for hold in found]
         report = Report(rows, _COLUMNS, rows, lambda columns: _text(found, console, columns))
         console.report(report, options["format"])

@@ -32,9 +32,9 @@ class Release(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """End the holds of one lock, those that were shown when asking."""
-        name, using = options["name"], options["using"]
-        lock = find(name, using)
-        shown = printable(name)
+        using = options["using"]
+        lock = find(options["name"], using)
+        name, shown = lock.name, printable(lock.name)
         if not lock.holders:
             fail(f"Nobody holds lock '{shown}'; {lock.waiting} waiting for it.")
         by = named(lock.holders)

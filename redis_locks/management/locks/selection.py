@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from redis_locks.conf.name_function import both_forms
 from redis_locks.inspection import filters
 from redis_locks.inspection.filters import Search
 from redis_locks.inspection.replies import Summary
@@ -54,12 +55,12 @@ class Selection:
         if self.pattern is None:
             return None
         literal = not _GLOB.intersection(self.pattern)
-        return Named(self.pattern, _names_like, literal=literal, alone=literal)
+        return Named(self.pattern, names_match, literal=literal, alone=literal)
 
     def keeps(self, lock: Summary) -> bool:
         """Whether to list a lock."""
         return (
-            (self.pattern is None or fnmatchcase(lock.name, self.pattern))
+            (self.pattern is None or names_match(self.pattern, lock.name))
             and (self.host is None or self._has_host(lock))
             and (self.older is None or lock.held_for > self.older)
             and (lock.waiting > 0 or not self.contended)
@@ -69,8 +70,9 @@ class Selection:
         return any(self.host == who.host for who in (*lock.holders, *lock.waiters))
 
 
-def _names_like(pattern: str, name: str) -> bool:
-    return fnmatchcase(name, pattern)
+def names_match(pattern: str, name: str) -> bool:
+    """Whether a name on the server matches a pattern, as it stands or as code gives names."""
+    return any(fnmatchcase(name, form) for form in both_forms(pattern))
 
 
 def add_arguments(parser: CommandParser) -> None:

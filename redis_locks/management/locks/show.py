@@ -9,6 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from redis_locks.conf.name_function import both_forms
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.story import Story, surroundings
@@ -24,10 +25,16 @@ _COLUMNS = ("role", *_WHO, "seconds", "lease_left", "fencing_token")
 
 
 def find(name: str, using: str | None) -> LockInfo:
-    """Return the lock, with all that hold it or wait for it, or end the command because nobody does."""
-    lock = whole_lock(name, using=using)
+    """Return the lock, with all that hold it or wait for it, or end the command because nobody does.
+
+    `name` is that on the server, or else that which code gives.
+    """
+    forms = both_forms(name)
+    found = (whole_lock(form, using=using) for form in forms)
+    lock = next(filter(None, found), None)
     if lock is None:
-        fail(f"Nobody holds lock '{printable(name)}' or waits for it.")
+        called = " or ".join(f"'{printable(form)}'" for form in forms)
+        fail(f"Nobody holds lock {called} or waits for it.")
     return lock
 
 
