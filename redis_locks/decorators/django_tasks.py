@@ -20,7 +20,6 @@ from django.utils.module_loading import import_string
 
 from redis_locks.connections.backends import Backend
 from redis_locks.decorators.queued_messages import (
-    COOLDOWN,
     RUN,
     Message,
     Naming,
@@ -34,6 +33,7 @@ from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
 from redis_locks.locks.transactions import Keepers
 from redis_locks.protocol.callers import new_token
+from redis_locks.values.identity import COOLDOWN
 
 logger = logging.getLogger("redis_locks")
 

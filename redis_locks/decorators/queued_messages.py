@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.conf.name_function import server_name
@@ -32,7 +32,7 @@ from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.store import Request, Won
 from redis_locks.values.claims import Claim
 from redis_locks.values.durations import MAX_SECONDS
-from redis_locks.values.identity import process_name
+from redis_locks.values.identity import COOLDOWN, process_name
 from redis_locks.values.keys import QUEUED
 
 logger = logging.getLogger("redis_locks")
@@ -46,8 +46,8 @@ _SENDING_MS = 60_000
 _NOBODY = "queuedTask"
 """In the place of a process's name in the tokens of messages, which are no process's."""
 
-RUN, COOLDOWN = "run of ", "cooldown of "
-"""What the labels of holds begin with that are no message's."""
+RUN: Final = "run of "
+"""What the labels of holds of runs begin with."""
 
 Args = tuple[Any, ...]
 Naming = Callable[[Args, Mapping[str, Any]], str]

@@ -83,6 +83,7 @@ class LockOptions(PermitOptions, total=False):
     reentrant: bool | Literal["thread"]
     crash_release: bool
     read: Iterable[Command]
+    at_least: float
 
 
 class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
@@ -128,6 +129,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             request. A helper that gets a request but is no view wants "raise".
         conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
         read: In a block: Redis commands that only read, answered in `Hold.read`; see `Lock`.
+        at_least: Seconds for which the lock stays closed after its grant, however early it is released; see `Lock`.
 
     A view takes the lock for all methods but HEAD and OPTIONS, and those that a class-based view lacks.
 
@@ -202,6 +204,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
         read: Iterable[Command] = (),
+        at_least: float = 0,
     ) -> None:
         self._reads = packed_reads(read)
         self._sources = (name, *more)
@@ -228,6 +231,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             replicas=replicas,
             max_hold=max_hold,
             on_unavailable=on_unavailable,
+            at_least=at_least,
         )
         if self._named_by_call:
             refuse_bare(name, "redis_lock")

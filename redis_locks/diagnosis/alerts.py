@@ -24,6 +24,7 @@ from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import MOST, Named, survey
 from redis_locks.signals import lock_alert
 from redis_locks.statistics.usual import recent, troubles
+from redis_locks.values.identity import COOLDOWN
 from redis_locks.values.keys import QUEUED
 from redis_locks.values.lock_alert import DEFAULT_ALERTS, LockAlert
 from redis_locks.values.name_patterns import matches
@@ -202,7 +203,8 @@ class _Figures:
         bound = max(rule.above, _FAR_ABOVE_USUAL * usual.p99) if usual else rule.above
         # A message may be in its queue for long, and no process works meanwhile.
         is_message = lock.name.startswith(QUEUED) and not rule.locks.startswith(QUEUED)
-        if not lock.holding or lock.held_for <= bound or is_message:
+        is_cooldown = any(who.label.startswith(COOLDOWN) for who in lock.holders[:1])
+        if not lock.holding or lock.held_for <= bound or is_message or is_cooldown:
             return None
         who = f" by {lock.holders[0].label}" if lock.holders else ""
         often = f", usual: {latency(usual.p50)}" if usual else ""

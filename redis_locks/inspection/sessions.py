@@ -10,6 +10,7 @@ from redis_locks.drivers.base import Driver
 from redis_locks.inspection.parameters import validate_session
 from redis_locks.inspection.queries import read_queues, read_whole
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
+from redis_locks.values.identity import COOLDOWN
 from redis_locks.values.keys import QUEUED
 
 
@@ -33,13 +34,15 @@ class Parties:
         """Return the holders and waiters of one host, by its exact name.
 
         The lock of a queued task is left out. The message may still be in its queue, though the host that sent it
-        is gone.
+        is gone. So is a cooldown, for which nobody works.
         """
         return Parties(
             tuple(
                 holder
                 for holder in self.holders
-                if holder.host == host and not holder.lock.startswith(QUEUED)
+                if holder.host == host
+                and not holder.lock.startswith(QUEUED)
+                and not holder.label.startswith(COOLDOWN)
             ),
             tuple(waiter for waiter in self.waiters if waiter.host == host),
         )

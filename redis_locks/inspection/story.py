@@ -24,6 +24,7 @@ from redis_locks.inspection.filters import is_long, is_renewed
 from redis_locks.inspection.localized_times import duration, latency
 from redis_locks.inspection.termination import successor
 from redis_locks.statistics.usual import Usual, recent
+from redis_locks.values.identity import COOLDOWN
 from redis_locks.values.keys import QUEUED
 from redis_locks.values.text import printable
 
@@ -158,6 +159,8 @@ def _held_case(
     holder = longest(lock)
     if lock.name.startswith(QUEUED):
         return Case.NORMAL, facts, _QUEUED % {"left": duration(holder.lease_left)}
+    if holder.label.startswith(COOLDOWN):
+        return Case.NORMAL, facts, _COOLDOWN % {"left": duration(holder.lease_left)}
     if len(lock.holders) > 1 and not successor(lock, [holder.token]):
         ends = _("The lease ends in %(left)s. The other holds stay.")
     elif lock.waiting:
@@ -186,6 +189,9 @@ _DEADLOCK = gettext_lazy(
 _QUEUED = gettext_lazy(
     "A task that is queued or runs holds this lock. It is free when the task begins or ends, or in %(left)s. "
     "A force-release lets the task be queued again."
+)
+_COOLDOWN = gettext_lazy(
+    "Nobody works under this lock. It stays closed for another %(left)s, as its at_least says. A force-release opens it."
 )
 _GONE = gettext_lazy(
     "The holder's process is not connected: it has died, its network is cut, or it has detached the hold."

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.protocol.lease import FORCE_RELEASED, Lease
+
+if TYPE_CHECKING:
+    from redis_locks.locks.hold import Hold
 
 
 def lost(*leases: Lease) -> LockLost:
@@ -42,7 +45,9 @@ def require_guarded(lease: Lease, verb: str) -> None:
 
 
 def require_alone(verb: str, *leases: Lease) -> None:
-    """Raise LockError if another hold shares one of the leases."""
+    """Raise LockError if another hold shares one of the leases, or if they are to stay closed."""
+    for lease in leases:
+        require_no_closing(lease, verb)
     if any(lease.is_shared for lease in leases):
         msg = (
             f"Lock {leases[0].name!r} is held by nested blocks of this thread or task as well; "
@@ -78,9 +83,28 @@ def refuse_rows() -> NoReturn:
     raise TypeError(msg)
 
 
+def require_closing(its: Hold | Lease, at_least_ms: int) -> None:
+    """Raise LockError if a hold around keeps its lock closed for less than the one that is to be nested in it."""
+    lease = its if isinstance(its, Lease) else its.lease
+    if lease.plan.terms.at_least_ms < at_least_ms:
+        msg = (
+            f"Lock {lease.name!r} is held by a block around this one with a shorter at_least, whose end would open it: "
+            f"give that at_least={at_least_ms / 1000:g}, too"
+        )
+        raise LockError(msg)
+
+
+def require_no_closing(lease: Lease, verb: str) -> None:
+    """Raise LockError if what follows `verb` would not keep the lock closed."""
+    if lease.plan.terms.at_least_ms:
+        msg = f"Lock {lease.name!r} has at_least, and {verb} would open it before: leave one of them out"
+        raise LockError(msg)
+
+
 def require_own(lease: Lease, verb: str, fix: str) -> None:
     """Raise unless a hold itself can end with `verb`. `fix`: what to do, as a transaction keeps it; "": none does."""
     require_guarded(lease, verb)
+    require_no_closing(lease, verb)
     if fix:
         msg = f"Lock {lease.name!r} is kept until its transaction ends; {fix}"
         raise LockError(msg)

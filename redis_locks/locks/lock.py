@@ -18,6 +18,7 @@ from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold, give_back
+from redis_locks.locks.hold_errors import require_closing
 from redis_locks.locks.nesting import own_hold, reenter
 from redis_locks.locks.options import Mode, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
@@ -153,6 +154,8 @@ class Lock:
             "proceed": return a hold that guards nothing. It says so in `Hold.is_unguarded` and in the log. What
             another version of this package holds, or too few `replicas` acknowledged, and what needs an answer
             for `read`, raises nevertheless. Not given: REDIS_LOCKS["ON_UNAVAILABLE"].
+        at_least: Seconds for which the lock stays closed after its grant, however early it is released; 0: not at all.
+            A crash keeps it closed as well: the lease is as long, if it is not given. A force-release opens it.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -190,6 +193,7 @@ class Lock:
         replicas: int | Unset = UNSET,
         max_hold: float | Unset = UNSET,
         on_unavailable: OnUnavailable | Unset = UNSET,
+        at_least: float = 0,
     ) -> None:
         self._set_names((name, *more))
         self._reads = packed_reads(read)
@@ -209,6 +213,7 @@ class Lock:
             replicas=replicas,
             max_hold=max_hold,
             on_unavailable=on_unavailable,
+            at_least=at_least,
         )
 
     def _set_names(self, names: Iterable[object]) -> None:
@@ -528,7 +533,12 @@ class Lock:
         return self.on_unavailable == "proceed" and not self._reads
 
     def _may_join(self, its: Hold | Lease) -> bool:
-        """Whether a hold of it may be nested in `its`, also where that guards nothing."""
+        """Whether a hold of it may be nested in `its`, also where that guards nothing.
+
+        Raises LockError if the end of `its` would open the lock too early.
+        """
+        if self.options.at_least_ms:
+            require_closing(its, self.options.at_least_ms)
         return not its.is_unguarded or self._proceeds
 
     def __getstate__(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from redis_locks.connections.backends import Backend
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.protocol.plans import Terms
 from redis_locks.values.arguments import flag, one_of, optional_text, whole_number
-from redis_locks.values.durations import lease_ms, span_seconds, wait_seconds
+from redis_locks.values.durations import lease_ms, seconds, span_seconds, wait_seconds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,6 +47,7 @@ class Options:
     """What the names were made from; see `LockEvent.template`."""
     shown_mode: str | None = None
     """What people call the mode, if that is not what scripts call it."""
+    at_least_ms: int = 0
 
     @property
     def renews(self) -> bool:
@@ -64,7 +65,7 @@ class Options:
         settings = get_settings()
         return Terms(
             self.mode,
-            settings.lease_ms if self.lease_ms is UNSET else self.lease_ms,
+            max(settings.lease_ms, self.at_least_ms) if self.lease_ms is UNSET else self.lease_ms,
             backend=backend,
             wait=settings.wait if self.wait is UNSET else self.wait,
             renews=self.renews,
@@ -76,6 +77,7 @@ class Options:
             crash_release=self.crash_release,
             guarded=self.scope.guarded,
             max_hold=self.max_hold,
+            at_least_ms=self.at_least_ms,
         )
 
 
@@ -115,6 +117,7 @@ def options_of(
     replicas: int | Unset,
     max_hold: float | Unset,
     on_unavailable: OnUnavailable | Unset,
+    at_least: float,
 ) -> Options:
     """Return the options of a lock, checked.
 
@@ -125,10 +128,11 @@ def options_of(
         ValueError: An option is out of range.
     """
     known = validate_mode(mode)
+    its_lease = lease if lease is UNSET else lease_ms(lease)
     return Options(
         mode=known,
         wait=wait if wait is UNSET else wait_seconds(wait),
-        lease_ms=lease if lease is UNSET else lease_ms(lease),
+        lease_ms=its_lease,
         renew=renew if renew is UNSET else flag(renew, "renew"),
         using=optional_text(using, "using"),
         label=optional_text(label, "label"),
@@ -138,7 +142,31 @@ def options_of(
         replicas=checked_replicas(replicas),
         max_hold=None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
         on_unavailable=checked_on_unavailable(on_unavailable),
+        at_least_ms=checked_at_least(at_least, known, its_lease, crash_release=crash_release),
     )
+
+
+def checked_at_least(
+    value: object, mode: str, its_lease: int | Unset, *, crash_release: bool
+) -> int:
+    """Return how long a name stays closed after a grant, in ms; raises TypeError, ValueError."""
+    number = seconds(value, argument="at_least")
+    if number == 0:
+        return 0
+    milliseconds = lease_ms(number, argument="at_least")
+    wrong = ""
+    if mode != "exclusive":
+        wrong = f"is for exclusive locks; with mode={mode!r} leave it out"
+    elif crash_release:
+        wrong = (
+            "keeps the name closed after a crash, and crash_release opens it: leave one of them out"
+        )
+    elif its_lease is not UNSET and its_lease < milliseconds:
+        wrong = f"is longer than lease={its_lease / 1000:g}, after which a crash opens the name: leave lease out"
+    if wrong:
+        msg = f"at_least={value!r} {wrong}"
+        raise ValueError(msg)
+    return milliseconds
 
 
 def checked_reentrant(value: object) -> Reentrant:

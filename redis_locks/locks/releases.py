@@ -11,6 +11,7 @@ from redis_locks.protocol import store
 from redis_locks.protocol.callers import note_unconfirmed
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.retry import persist
+from redis_locks.values.identity import closing_token, cooldown_of, process, written
 
 T = TypeVar("T")
 
@@ -31,13 +32,24 @@ async def by_any_token(
 async def end(link: Link, lease: Lease) -> bool:
     """Run the script that ends the hold; False if no token of it holds the lock."""
     token = lease.token
-    if await store.release(link, lease.keys, token):
+    end_of = _close if lease.plan.terms.at_least_ms else _release
+    if await end_of(link, lease, token):
         return True
 
     async def release(token: str) -> bool | None:
-        return await store.release(link, lease.keys, token) or None
+        return await end_of(link, lease, token) or None
 
     return bool(await by_any_token(lease, release, token))
+
+
+async def _release(link: Link, lease: Lease, token: str) -> bool:
+    return await store.release(link, lease.keys, token)
+
+
+async def _close(link: Link, lease: Lease, token: str) -> bool:
+    terms = lease.plan.terms
+    who = written(process.pid, lease.session.unit, cooldown_of(terms.label), None)
+    return await store.close(link, lease.keys, token, closing_token(token), terms.at_least_ms, who)
 
 
 async def end_for_good(

@@ -48,9 +48,11 @@ class Terms:
         guarded: The databases before whose COMMIT holds are verified; None: all.
         max_hold: Seconds for which a hold is renewed while its event loop stands still; None: as its renewer says.
         script: What extends a hold.
+        at_least_ms: For how long after a grant the locks stay closed, if the hold ends before; 0: not at all.
     """
 
     __slots__ = (
+        "at_least_ms",
         "backend",
         "crash_release",
         "description",
@@ -88,6 +90,7 @@ class Terms:
         guarded: frozenset[str] | None = None,
         max_hold: float | None = None,
         script: Script = scripts.EXTEND,
+        at_least_ms: int = 0,
     ) -> None:
         self.backend: Any = (lambda: None) if backend is None else weakref.ref(backend)
         self.description: str = "" if backend is None else backend.description
@@ -100,6 +103,7 @@ class Terms:
         self.script = scripts.CONFIRM if replicas else script
         self.label, self.template = label, template
         self.crash_release, self.guarded = crash_release, guarded
+        self.at_least_ms = at_least_ms
         self.is_plain = not (replicas or crash_release)
         """Whether nothing but the question and its reply is needed."""
 

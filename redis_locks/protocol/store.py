@@ -264,6 +264,15 @@ async def release(link: Link, keys: Keys, token: str) -> bool:
     return echoed(reply, token, 1)[1] == "1"
 
 
+async def close(
+    link: Link, keys: Keys, token: str, closer: str, at_least_ms: int, who: str
+) -> bool:
+    """End the hold, but let `closer` have the locks until so long after the grant; as `release`."""
+    words = argv(token, closer, at_least_ms, who)
+    (reply,) = await link.call(scripts.CLOSE, (keys, words))
+    return echoed(reply, token, 1)[1] == "1"
+
+
 class Ended(NamedTuple):
     """The tokens of the holds that were ended, and the fencing token that overtakes theirs; 0 if none was."""
 

@@ -123,6 +123,7 @@ class _Memory:
             scripts.ADOPT: self._adopt,
             scripts.ALERTS: self._alert,
             scripts.CANCEL: self._cancel,
+            scripts.CLOSE: lambda keys, token, *_: self._release(keys, token),
             scripts.COMMIT: self._commit,
             scripts.CONFIRM: self._extend,
             scripts.FENCE: self._fence,

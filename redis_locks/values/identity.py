@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import itertools
 import os
@@ -12,6 +13,7 @@ import sys
 from functools import lru_cache
 from pathlib import PurePath
 from types import FrameType
+from typing import Final
 
 from redis_locks.values.claims import Claim, Who, write_who
 from redis_locks.values.text import encodable
@@ -68,6 +70,24 @@ def new_operation() -> str:
     return f"{process.prefix}.{next(process.counter)}"
 
 
+_NOBODY: Final = "closedLock"
+"""In the place of a process's name in the tokens of locks that stay closed: no process has them."""
+
+COOLDOWN: Final = "cooldown of "
+"""What the label of a hold begins with that only keeps a name closed, for a while."""
+
+
+def cooldown_of(label: str | None) -> str:
+    """Return the label of what keeps a name closed after a holder that ran this."""
+    return f"{COOLDOWN}{label or _command()}"
+
+
+def closing_token(token: str) -> str:
+    """Return the token that keeps a lock closed after the hold of `token`: the same whenever it is asked for."""
+    digest = hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
+    return f"{_NOBODY.ljust(len(process.prefix), '0')}{digest}.1"
+
+
 def who_is(unit: str, label: str | None) -> Who:
     """Return who a thread or task of this process is, for people: host, pid, `unit`, and what it runs."""
     return Who(socket.gethostname(), process.pid, unit, label or _command())
@@ -96,6 +116,12 @@ def describe_holder(claim: str) -> str | None:
     """Return the holder in a claim as one line for people, or None if there is none."""
     parsed = Claim.parse(claim)
     return str(parsed.who) if parsed and parsed.who else None
+
+
+def is_cooldown(claim: str) -> bool:
+    """Whether a claim is of what only keeps a name closed, for a while."""
+    parsed = Claim.parse(claim)
+    return bool(parsed and parsed.who and parsed.who.label.startswith(COOLDOWN))
 
 
 def caller() -> str:

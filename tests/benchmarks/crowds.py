@@ -410,6 +410,13 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.run(scripts.RELEASE, "holder")
 
 
+@crowd("dead waiters in line: the lock stays closed for a while", times=1, few=1_000)
+def _(place: Place, size: int) -> Question:
+    place.acquire("holder")
+    place.come(size, wait=-1)
+    return lambda: place.run(scripts.CLOSE, "holder", "closer", 60_000, WHO)
+
+
 @crowd("dead waiters in line: the holder leaves, a waiter asks again", times=1, few=1_000)
 def _(place: Place, size: int) -> Question:
     place.acquire("holder")

@@ -40,9 +40,11 @@ def ask_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(driver, "take", lambda *_: None)
 
 
-def lose_the_reply(monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseException) -> None:
-    """Raise `error` in place of the reply to the next call of `verb`; later calls are normal."""
-    errors = [error]
+def lose_the_reply(
+    monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseException | None = None
+) -> None:
+    """Raise `error` in place of the reply to the next call of `verb` (None: the connection breaks); later calls are normal."""
+    errors = [error or LinkBroken("the reply was lost")]
 
     async def lost(plain: Handler, *args: Any, **options: Any) -> Any:
         reply = await plain(*args, **options)

@@ -24,6 +24,7 @@ FUNCTION_OR_TEXT = [5, b"x", object()]
 
 REFUSED: dict[str, list[Any]] = {
     "above": SECONDS,
+    "at_least": SECONDS,
     "attempts": COUNT,
     "capacity": COUNT,
     "commit_guard": FLAG,
