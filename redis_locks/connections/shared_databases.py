@@ -33,6 +33,19 @@ def caches_beside(using: str | None) -> list[str]:
     ]
 
 
+def caches_elsewhere() -> dict[str, str]:
+    """Return the aliases in CACHES of caches on Redis that are in another database than the default server's locks.
+
+    Each comes with its database. Connects to nothing, as `caches_beside`.
+
+    Raises:
+        ImproperlyConfigured: The default server cannot be resolved.
+    """
+    database = _database(resolve(None))
+    found = {alias: sorted(_cleared_by(alias) - {database}) for alias in caches.settings}
+    return {alias: databases[0] for alias, databases in found.items() if databases}
+
+
 def _cleared_by(alias: str) -> set[str]:
     try:
         clients = clients_of_cache(alias)

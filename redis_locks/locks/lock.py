@@ -345,8 +345,8 @@ class Lock:
             self._require_name()
         options = self.options
         side = Side(options.using, block)
-        if side.backend.renames:
-            self = self._on_server()  # noqa: PLW0642 - from here on it has the names of the server
+        # From here on it has the names of the server.
+        self = self._on_server() if side.backend.renames else self  # noqa: PLW0642
         keepers = options.scope.keepers()
         if keepers is not None or options.reentrant == "thread":
             side.where = side.session.held.party
@@ -385,8 +385,7 @@ class Lock:
         if options.scope.name == "transaction":
             options.scope.refuse_async()
         side = await Side.of_loop(options.using, block)
-        if side.backend.renames:
-            self = self._on_server()  # noqa: PLW0642 - as in `enter`
+        self = self._on_server() if side.backend.renames else self  # noqa: PLW0642 - as in `enter`
         if options.reentrant == "thread":
             side.where = side.session.held.party
         try:

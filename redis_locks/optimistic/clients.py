@@ -17,9 +17,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from redis.crc import key_slot
 
+from redis_locks.conf.settings import get_settings
 from redis_locks.connections.cache_clients import single_server
 from redis_locks.connections.event_loops import PerLoop
 from redis_locks.connections.resolution import client_of
+from redis_locks.connections.shared_databases import caches_elsewhere
 from redis_locks.drivers.asynchronous import UnsharedDriver
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver
@@ -175,15 +177,33 @@ def source_of(using: Using) -> Source:
     """Return the source that `using` names. Connects to nothing but to a cluster that is named.
 
     Raises:
-        ImproperlyConfigured: It names nothing, or a client of several servers.
+        ImproperlyConfigured: It names nothing, or a client of several servers. Or it is None, and the keys may be in
+            the database of a cache as well.
     """
     if using is None or isinstance(using, str):
         found = _named.get(using)
-        return found or _named.setdefault(using, _source(client_of(using)))
+        if found is None:
+            made = _source(client_of(using))
+            if using is None:
+                _require_only_database(made)
+            found = _named.setdefault(using, made)
+        return found
     source = _given.get(using)
     if source is None:
         source = _given.setdefault(using, _source(using))
     return source
+
+
+def _require_only_database(source: Source) -> None:
+    """Raise ImproperlyConfigured if a cache is in another database: the keys may well be there, and nobody would notice."""
+    elsewhere = caches_elsewhere()
+    if elsewhere:
+        caches = ", ".join(f"CACHES[{alias!r}] {where}" for alias, where in elsewhere.items())
+        msg = (
+            f"redis_locks: optimistic cannot tell in which database the keys are: the locks are in {source.description}, "
+            f"{caches}. Say which: using={next(iter(elsewhere))!r}, or what {get_settings().entry(None)} names"
+        )
+        raise ImproperlyConfigured(msg)
 
 
 def _source(client: redis.Redis | redis.RedisCluster) -> Source:

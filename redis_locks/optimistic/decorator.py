@@ -81,8 +81,11 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         wait: Seconds to wait for that lock. 0: do not wait. None: for ever. Not given:
             REDIS_LOCKS["WAIT"].
         using: Where the keys live: a name in SERVERS, a CACHES alias, a URL, a dotted path or a
-            blocking client, of a cluster too; None is the default server. Of a client only the options are
-            used, on connections of our own; the lock then lives on the default server.
+            blocking client, of a cluster too. Of a client only the options are used, on connections of our own;
+            the lock then lives on the default server. None is the default server. It is refused if a cache is in another
+            database, as the keys may well be there.
+        replies: Whether the call returns the replies to the queued commands, as redis-py shapes them, in place of the
+            function's value. If they are lost with the connection, it raises LockBackendError. Not with `operation_id`.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -110,11 +113,13 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         escalate_after: int = 2,
         wait: float | Unset | None = UNSET,
         using: Using = None,
+        replies: bool = False,
     ) -> None:
-        self._options = options_of(attempts, remember, escalate_after, wait)
+        self._options = options_of(attempts, remember, escalate_after, wait, replies)
         self._using = checked_using(using)
         if escalate_to is not None:
             self._options.require_escalation()
+        self._options.require_no_id(operation_id)
         self._watch = watch
         self._read = read
         self._operation_id = operation_id
@@ -189,6 +194,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         escalate_after: int = 2,
         wait: float | Unset | None = UNSET,
         using: Using = None,
+        replies: bool = False,
     ) -> R:
         """Run ``function(pipe)`` as a transaction over the keys of `watch` and return its value.
 
@@ -199,7 +205,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         if iscoroutinefunction(function):
             msg = f"{label(function)} is async: await optimistic.arun(...) instead"
             raise TypeError(msg)
-        options = options_of(attempts, remember, escalate_after, wait)
+        options = options_of(attempts, remember, escalate_after, wait, replies)
         watched = (*keys, *several(watch))
         plan = _checked_plan(
             function, watched, read, options, checked_using(using), operation_id, escalate_to
@@ -219,10 +225,11 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         escalate_after: int = 2,
         wait: float | Unset | None = UNSET,
         using: Using = None,
+        replies: bool = False,
     ) -> R:
         """Await ``function(pipe)`` as a transaction over the keys of `watch` and return its value; see `run`."""
         require_function(function)
-        options = options_of(attempts, remember, escalate_after, wait)
+        options = options_of(attempts, remember, escalate_after, wait, replies)
         watched = (*keys, *several(watch))
         plan = _checked_plan(
             function, watched, read, options, checked_using(using), operation_id, escalate_to
@@ -265,6 +272,7 @@ def _checked_plan(
     escalate_to: str | None,
 ) -> Transaction:
     require_keys(keys)
+    options.require_no_id(operation_id)
     if operation_id is not None:
         validate_name(operation_id, argument="operation_id")
     if escalate_to is not None:

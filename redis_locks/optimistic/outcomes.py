@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from redis.client import EMPTY_RESPONSE, NEVER_DECODE
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 
@@ -51,6 +52,20 @@ def is_applied(replies: Sequence[Any], pipe: Any) -> bool:
         msg = "the replies do not match the commands: one of these has ended the transaction"
         raise ResponseError(msg)
     return True
+
+
+def replies_of(pipe: Any, answers: Sequence[Any]) -> list[Any]:
+    """Return the replies to what was queued, as redis-py's callbacks shape them; some of those of asyncio are to be awaited."""
+    found = []
+    for (words, options), reply in zip(pipe.command_stack, answers, strict=False):
+        callback = pipe.response_callbacks.get(str(words[0]).upper())
+        given = {name: value for name, value in options.items() if name not in _FOR_REDIS_PY}
+        found.append(reply if callback is None else callback(reply, **given))
+    return found
+
+
+_FOR_REDIS_PY = {"keys", EMPTY_RESPONSE, NEVER_DECODE}
+"""Options of commands that are not for callbacks."""
 
 
 def _refusal(answers: Sequence[Any], error: RedisError, pipe: Any) -> RedisError:

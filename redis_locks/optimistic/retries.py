@@ -26,7 +26,13 @@ from redis_locks.optimistic import conflicts
 from redis_locks.optimistic.clients import Server, Using, give_back, source_of
 from redis_locks.optimistic.execution import AsyncExecution, BlockingExecution, Execution
 from redis_locks.optimistic.operations import Operation
-from redis_locks.optimistic.outcomes import LinkFailed, is_applied, require_answers, shaped
+from redis_locks.optimistic.outcomes import (
+    LinkFailed,
+    is_applied,
+    replies_of,
+    require_answers,
+    shaped,
+)
 from redis_locks.optimistic.packets import EXEC, MULTI, bulk, getting, pack_command, setting
 from redis_locks.optimistic.recovery import MEMORY_SECONDS, Done, Doubt, now
 from redis_locks.optimistic.transaction import Transaction
@@ -198,8 +204,8 @@ class _Call:
                 value = await self._execution.settle(value)
             pipe.require_protection()
             if not pipe.explicit_transaction:
-                return await self._settled() or Done(value)
-            done = Done(value) if await self._committed(pipe, value) else None
+                return await self._settled() or Done([] if self._plan.options.replies else value)
+            done = await self._committed(pipe, value)
             watches = False
         except (LinkBroken, LinkFailed):
             driver.drop_idle()
@@ -233,6 +239,7 @@ class _Call:
         """Return what an earlier attempt or call has applied, given what is at the operation's key."""
         applied = self._operation.applied(found)
         if applied is not None:
+            self._require_no_replies()
             return Done(*applied)
         if self._sent is not None:
             self._doubt(self._sent).require_memory()
@@ -245,7 +252,18 @@ class _Call:
         done = await self._doubt(self._sent).settle()
         if done is None:
             self._sent = None
+        else:
+            self._require_no_replies()
         return done
+
+    def _require_no_replies(self) -> None:
+        """Raise LockBackendError if the caller wants the replies to an EXEC that were lost."""
+        if self._plan.options.replies:
+            msg = (
+                f"{self._source.description} has applied the transaction, but its replies were lost with the connection: "
+                "read what it wrote, and do not repeat it"
+            )
+            raise LockBackendError(msg)
 
     def _doubt(self, since: float) -> Doubt:
         return Doubt(
@@ -260,8 +278,8 @@ class _Call:
             return self._plan.options.remember
         return MEMORY_SECONDS + 2 * self._source.reply_timeout
 
-    async def _committed(self, pipe: Any, value: Any) -> bool:
-        """Send MULTI, what was queued, the marker and EXEC. Return whether it was applied; False: a conflict."""
+    async def _committed(self, pipe: Any, value: Any) -> Done | None:
+        """Send MULTI, what was queued, the marker and EXEC. Return what came of it; None: a conflict."""
         counts, is_one_server = self._plan.escalate_to is not None, self._source.is_one_server
         if pipe.scripts:
             await self._execution.settle(pipe.load_scripts())
@@ -284,9 +302,13 @@ class _Call:
         if not applied:
             self._sent, self.failure = before, None
             self._conflicts += 1
-        elif counts and not is_one_server:
+            return None
+        if counts and not is_one_server:
             await self._count_apart(self._conflicts + 1)
-        return applied
+        if not self._plan.options.replies:
+            return Done(value)
+        found = replies_of(pipe, replies[-1])
+        return Done([await each if isawaitable(each) else each for each in found])
 
     async def give_up(self) -> Any:
         """Return what was applied after all, or raise why nothing was."""
@@ -303,7 +325,8 @@ class _Call:
             raise LockBackendError(msg) from self.failure
         met = f"{_times(self.made, 'attempt')}, {_times(self._conflicts, 'conflict')}"
         why = f"; then {self._refused}" if self._refused else ""
-        msg = f"{', '.join(plan.keys)} kept changing: gave up after {met}{why}. Nothing was written"
+        where = f"{', '.join(plan.keys)} on {self._source.description}"
+        msg = f"{where} kept changing: gave up after {met}{why}. Nothing was written"
         raise TooMuchContention(msg, plan.keys, self.made) from self._refused
 
     def _counting(self, attempts: int) -> Sequence[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ from redis_locks.drivers.resp import UNFINISHED, new_reader, pack
 from redis_locks.locks.data_commands import to_bytes
 from redis_locks.locks.reads import keys_of_read
 from redis_locks.optimistic.packets import bulk, watching
-from redis_locks.values.arguments import whole_number
+from redis_locks.values.arguments import flag, whole_number
 from redis_locks.values.durations import MAX_SECONDS, seconds, wait_seconds
 from redis_locks.values.keys import hash_tag, validate_name
 
@@ -32,6 +32,7 @@ class TransactionOptions:
     remember: float = 3600.0
     escalate_after: int = 2
     wait: float | Unset | None = UNSET
+    replies: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -42,6 +43,7 @@ class TransactionOptions:
             raise ValueError(msg)
         if self.wait is not UNSET:
             wait_seconds(self.wait)
+        flag(self.replies, "replies")
 
     def require_escalation(self) -> None:
         """Raise ValueError if the attempts end before the lock would be taken."""
@@ -52,18 +54,28 @@ class TransactionOptions:
             )
             raise ValueError(msg)
 
+    def require_no_id(self, operation_id: object) -> None:
+        """Raise ValueError if the replies of an operation are wanted that may be repeated."""
+        if self.replies and operation_id is not None:
+            msg = "replies=True and operation_id exclude each other: a repeated operation has no replies any more"
+            raise ValueError(msg)
+
 
 _known_options = lru_cache(maxsize=256, typed=True)(TransactionOptions)
 
 
 def options_of(
-    attempts: int, remember: float, escalate_after: int, wait: float | Unset | None
+    attempts: int,
+    remember: float,
+    escalate_after: int,
+    wait: float | Unset | None,
+    replies: bool,  # noqa: FBT001 - as given
 ) -> TransactionOptions:
     """Return the options, which are checked once. Raises TypeError and ValueError for what cannot be meant."""
     try:
-        return _known_options(attempts, remember, escalate_after, wait)
+        return _known_options(attempts, remember, escalate_after, wait, replies)
     except TypeError:  # for one that cannot be hashed, it has not been checked yet
-        return TransactionOptions(attempts, remember, escalate_after, wait)
+        return TransactionOptions(attempts, remember, escalate_after, wait, replies)
 
 
 def checked_using(using: Using) -> Using:

@@ -121,8 +121,9 @@ def test_a_client_of_optimistic_decodes_as_that_of_valkey_does() -> None:
         pipe.get("decoded")
         return []
 
-    with override_settings(REDIS_LOCKS={"CONNECTION": f"{__name__}.blocking_client"}):
-        optimistic.run(read, "decoded")
+    path = f"{__name__}.blocking_client"
+    with override_settings(REDIS_LOCKS={"CONNECTION": path}):
+        optimistic.run(read, "decoded", using=path)
         client: Any = blocking_client()
         assert client.get("decoded") == "é"
         client.delete("decoded")

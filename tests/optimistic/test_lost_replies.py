@@ -281,3 +281,12 @@ def test_an_exec_on_its_way_is_stopped_although_an_earlier_call_had_given_up(
             side.run(Adding(name), f"{name}:w", using=proxy.url, attempts=1, operation_id=name)
     proxy.deliver()
     assert not client.exists(name)
+
+
+def test_replies_that_were_lost_are_an_error_that_says_that_it_was_applied(
+    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+) -> None:
+    proxy.lose(1)
+    with pytest.raises(LockBackendError, match="has applied the transaction, but its replies"):
+        side.run(Adding(name, 100), name, using=proxy.url, replies=True)
+    assert (1, b"100") == (proxy.lost, client.get(name))

@@ -9,6 +9,7 @@ import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
+from redis_locks import TooMuchContention
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import Watched
 from tests.optimistic.sides import Adding, Pipe, Side
@@ -113,3 +114,41 @@ def test_more_transactions_at_once_than_the_clients_pool_has_connections(
         inner = Adding(f"{name}:inner")
         outer = Adding(name, 1, lambda _: side.run(inner, f"{name}:inner", using=small))
         assert 1 == side.run(outer, name, using=small)
+
+
+@pytest.mark.parametrize("backend", [DJANGO, PACKAGE])
+def test_without_using_a_cache_in_another_database_is_a_refusal_that_names_both(
+    private_server: EmbeddedServer,
+    redis_server: EmbeddedServer,
+    side: Side,
+    name: str,
+    backend: str,
+) -> None:
+    caches = {"default": {"BACKEND": backend, "LOCATION": private_server.url}}
+    with override_settings(CACHES=caches, REDIS_LOCKS={"CONNECTION": redis_server.url}):
+        for ask in (lambda: side.run(Adding(name), name), side.conflicts):
+            with pytest.raises(ImproperlyConfigured, match="using='default'") as said:
+                ask()
+            assert redis_server.url.partition("://")[2].rpartition("/")[0] in str(said.value)
+        assert 1 == side.run(Adding(name), name, using="default")
+        with private_server.client() as there:
+            assert b"1" == there.get(name)
+
+
+def test_without_using_caches_of_the_same_database_or_none_on_redis_leave_no_doubt(
+    redis_server: EmbeddedServer, side: Side, client: redis.Redis, name: str
+) -> None:
+    local = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    same = {"BACKEND": PACKAGE, "LOCATION": redis_server.url}
+    connection = {"CONNECTION": redis_server.url}
+    with override_settings(CACHES={"default": local, "more": same}, REDIS_LOCKS=connection):
+        side.run(Adding(name), name)
+    assert b"1" == client.get(name)
+
+
+def test_contention_names_the_server(
+    redis_server: EmbeddedServer, side: Side, client: redis.Redis, name: str
+) -> None:
+    body = Adding(name, 1, lambda _: client.incr(name))
+    with pytest.raises(TooMuchContention, match=r" on redis://| on unix://"):
+        side.run(body, name, attempts=2)

@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from redis_locks import TooMuchContention, optimistic
+from redis_locks.optimistic import WatchingPipeline
 from redis_locks.testing.server import EmbeddedServer
 from tests.optimistic.sides import Adding, AsyncSide, Pipe, Side
 from tests.support.world import until
@@ -286,3 +287,43 @@ def test_an_error_of_something_else_that_the_function_calls_is_not_taken_for_our
 def test_thousands_of_attempts_are_possible(side: Side, client: redis.Redis, name: str) -> None:
     body = Adding(name, 1, lambda attempt: client.incr(name) if attempt < 1100 else None)
     assert 1100 == side.run(body, name, attempts=2000)
+
+
+def test_the_replies_to_what_was_queued_are_returned_as_redis_py_shapes_them(
+    side: Side, client: redis.Redis, name: str
+) -> None:
+    def queue(pipe: Any) -> None:
+        pipe.multi()
+        pipe.hset(name, "a", "1")
+        pipe.hgetall(name)
+        pipe.incrbyfloat(f"{name}:n", 1.5)
+
+    async def move(pipe: Pipe) -> str:
+        queue(pipe.raw)
+        return "not this"
+
+    async def nothing(pipe: Pipe) -> str:
+        return "nothing is queued"
+
+    found = side.run(move, name, replies=True)
+    client.delete(name, f"{name}:n")
+    assert found == client.transaction(queue, name)
+    assert side.run(nothing, name, replies=True) == []
+
+
+def test_replies_are_not_wanted_of_an_operation_that_may_be_repeated(side: Side, name: str) -> None:
+    with pytest.raises(ValueError, match="exclude each other"):
+        side.run(Adding(name), name, replies=True, operation_id="payment:7")
+    with pytest.raises(ValueError, match="exclude each other"):
+        optimistic(watch=name, replies=True, operation_id="payment:{number}")
+    with pytest.raises(TypeError, match="replies"):
+        optimistic(watch=name, replies="yes")  # type: ignore[arg-type]
+
+
+def test_a_decorated_function_returns_replies_as_well(client: redis.Redis, name: str) -> None:
+    @optimistic(watch=name, replies=True)
+    def count(pipe: WatchingPipeline) -> Any:
+        pipe.multi()
+        pipe.incr(name)
+
+    assert ([1], [2]) == (count(), count())

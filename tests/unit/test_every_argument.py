@@ -68,6 +68,7 @@ REFUSED: dict[str, list[Any]] = {
     "record": [5, "x", Counter],
     "remember": SECONDS,
     "renew": FLAG,
+    "replies": FLAG,
     "replicas": ["1", 1.5, True, -1],
     "rows": [None, "Counter", [1], Counter],
     "rule": ["wait", None],
