@@ -15,6 +15,7 @@ urlpatterns = [
     path("ledger/", include("demo_project.bank.ledger.urls")),
     path("map/", include("demo_project.bank.map.urls")),
     path("problems/", include("demo_project.bank.problems.urls")),
+    path("tellers/", include("demo_project.bank.tellers.urls")),
     path("", include("demo_project.bank.live.urls")),
 ]
 if apps.is_installed("debug_toolbar"):

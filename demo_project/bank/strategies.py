@@ -274,6 +274,14 @@ def label_of(name: str) -> str:
     return STRATEGIES[name].label if name in STRATEGIES else name
 
 
+def named_methods() -> str:
+    """The name of each strategy, and its label where that is another one, as a text."""
+    return ", ".join(
+        name if name == each.label else f"{name} ({each.label})"
+        for name, each in STRATEGIES.items()
+    )
+
+
 def durability_of(name: str) -> Durability:
     """What survives a crash with a strategy; in memory if the strategy is no longer in the table."""
     return STRATEGIES[name].durability if name in STRATEGIES else Durability.MEMORY

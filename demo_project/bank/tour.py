@@ -21,6 +21,7 @@ STEPS = (
     Step("problems:all", "What goes wrong with locks: freeze or kill a holder, lose a reply."),
     Step("ledger:start_page", "Exactly once, though replies are lost and workers are killed."),
     Step("failover:start_page", "Three workers, one job: kill one, and another takes over."),
+    Step("tellers:start_page", "At most three tellers: crash one, and change the permits."),
     Step(
         "admin:bank_comparison_changelist",
         "The first comparison: a verdict, charts, and the book's Table 11.2.",

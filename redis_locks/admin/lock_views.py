@@ -27,12 +27,12 @@ from redis_locks.admin.bulk import MOST_PARTIES, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import (
     LockView,
-    Screen,
     list_screen,
     lock_screen,
     page_number,
 )
 from redis_locks.admin.paths import ServerPages, from_path
+from redis_locks.admin.screens import Screen
 from redis_locks.admin.script_texts import script_texts
 from redis_locks.admin.server_strip import Strip, contended_now, shared_survey
 from redis_locks.admin.statistics import exported, stats_context

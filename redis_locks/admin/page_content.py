@@ -7,16 +7,10 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
-
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.template.loader import render_to_string
-from django.utils.cache import get_conditional_response
-from django.utils.translation import get_language
 
 from redis_locks import statistics
 from redis_locks.admin.paths import ServerPages
+from redis_locks.admin.screens import Piece, Screen
 from redis_locks.admin.server_strip import Strip
 from redis_locks.admin.table_rows import (
     EventRow,
@@ -28,7 +22,6 @@ from redis_locks.admin.table_rows import (
     SessionRow,
     StoryPart,
     case_text,
-    fingerprint,
 )
 from redis_locks.admin.timeline import MOST_WAITS, SPANS, USUAL_SPAN, Span, timeline
 from redis_locks.conf.settings import get_settings
@@ -47,87 +40,6 @@ PAST_A_PAGE = 20
 
 MOST_EVENTS = 10
 """How many events a lock's page shows before it is asked for more."""
-
-
-KNOWN = "X-Locks-Known"
-"""The header in which a page's script says which pieces it has, by their states."""
-
-_FOLDER = "admin/redis_locks/lock"
-
-
-@dataclass(frozen=True)
-class Piece:
-    """A part of a page, or a row of its table. It is rendered only for who does not have it.
-
-    Attributes:
-        name: The name of its template; of a part, also its place in the page.
-        facts: What it shows. Times are points in time, so that they do not change by themselves.
-        context: What the template needs.
-    """
-
-    name: str
-    facts: object
-    context: Mapping[str, Any]
-
-    @cached_property
-    def state(self) -> str:
-        """Text that changes when the piece does, or the language in which it is told."""
-        return fingerprint(self.name, self.facts, get_language())
-
-    @property
-    def template(self) -> str:
-        """The path of its template."""
-        return f"{_FOLDER}/{self.name}.html"
-
-
-@dataclass(frozen=True)
-class Screen:
-    """What to show; `rows` are those of the one table of the page."""
-
-    now: float
-    parts: Sequence[Piece]
-    rows: Sequence[Piece]
-
-    @cached_property
-    def etag(self) -> str:
-        """The states as an ETag; weak, as the page counts on its times by itself."""
-        return f'W/"{fingerprint([piece.state for piece in (*self.parts, *self.rows)])}"'
-
-    @property
-    def now_text(self) -> str:
-        """Seconds since 1970 for the page's script, whatever the reader's separators."""
-        return f"{self.now:.3f}"
-
-    @property
-    def context(self) -> dict[str, Any]:
-        """What the page's own templates need: each part by its name, and what all of them need."""
-        common: dict[str, Any] = {}
-        for part in self.parts:
-            common |= part.context
-        return common | {"screen": self, "pieces": {part.name: part for part in self.parts}}
-
-    def answer(self, request: HttpRequest) -> HttpResponse:
-        """Return the states as JSON, and the HTML of those pieces that the asker does not have.
-
-        304 if it has all of them: `now` alone is no news.
-        """
-        if known := get_conditional_response(request, etag=self.etag):
-            return known
-        has = set(request.headers.get(KNOWN, "").split(","))
-        html = {
-            piece.state: render_to_string(
-                piece.template, {**piece.context, "piece": piece, "alone": True}, request
-            )
-            for piece in (*self.parts, *self.rows)
-            if piece.state not in has
-        }
-        news = {
-            "now": self.now,
-            "parts": {part.name: part.state for part in self.parts},
-            "rows": [row.state for row in self.rows],
-            "html": html,
-        }
-        return JsonResponse(news, headers={"ETag": self.etag})
 
 
 def list_screen(

@@ -14,6 +14,7 @@ def script_texts() -> dict[str, str]:
         "live": pgettext("locks", "Live"),
         "stopped": _("Not updating"),
         "paused": pgettext("locks", "Paused"),
+        "over": pgettext("locks", "Over"),
         "pause": _("Pause updates"),
         "resume": _("Resume updates"),
         "forbidden": _("You may no longer see this page."),

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
 
-from redis_locks.admin.page_content import Piece, Screen
 from redis_locks.admin.paths import ServerPages
+from redis_locks.admin.screens import Piece, Screen
 from redis_locks.admin.server_strip import shared_survey
 from redis_locks.admin.table_rows import short_name
 from redis_locks.inspection.filters import LONG_WAIT, Filter, groups, search

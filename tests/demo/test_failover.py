@@ -62,10 +62,10 @@ def test_a_killed_worker_is_followed_and_everybody_gets_the_result(team: Team) -
     second = worker_of(team, 2)
     assert first != second
     wait_until(lambda: not team.is_at_work)
-    states = {member.who: member.state for member in team.members()}
+    states = {member.who: member.state for member in team.workers()}
     assert "dead" == states.pop(first)
     assert {"ended"} == set(states.values())
-    pid = next(member.pid for member in team.members() if member.who == second)
+    pid = next(member.pid for member in team.workers() if member.who == second)
     result = {"sent_by": pid, "attempt": 2}
     assert RunStatus(team.name, "done", 2, result) == team.status()
     kinds = [event.kind for event in team.events()]
@@ -116,7 +116,7 @@ def test_the_page_says_whether_an_attempt_has_lost_its_worker(
     shown = SimpleNamespace(
         name="failover:x",
         is_at_work=True,
-        members=lambda: members,
+        workers=lambda: members,
         status=lambda: RunStatus("failover:x", "running", 1),
         events=list,
     )

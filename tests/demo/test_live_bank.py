@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from html import escape, unescape
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from demo_project.bank.live.customers import CUSTOMERS, open_accounts
 from demo_project.bank.live.race import run_race
 from demo_project.bank.live.results import announce, is_under_way, recall, remember
 from demo_project.bank.live.turns import RACE_LOCK
+from demo_project.bank.strategies import STRATEGIES, named_methods
 from redis_locks import Lock, inspection
 from redis_locks.testing import assert_released
 from tests.elsewhere import held
@@ -124,7 +127,8 @@ def test_a_transfer_that_cannot_be_made_comes_back_with_the_reason(
 
 def test_the_table_says_who_holds_an_account(bank: redis.Redis) -> None:
     with Lock(account_key("carol")):
-        table = text_of(Client().get(reverse("bank:accounts")))
+        table = text_of(Client().get(reverse("bank:live"))).partition("<table")[2]
+        table = table.partition("</table>")[0]
     assert 1 == table.count(f"held by thread {threading.current_thread().name}")
     assert 2 == table.count("free")
 
@@ -303,12 +307,23 @@ def test_a_forgotten_race_leads_back_to_the_bank(bank: redis.Redis) -> None:
     assert "has forgotten this race" in text_of(page)
 
 
-@pytest.mark.parametrize("view", ["live", "accounts"])
-def test_a_server_that_does_not_answer_is_said_so(
-    monkeypatch: pytest.MonkeyPatch, view: str
-) -> None:
+def test_the_methods_are_introduced_by_the_names_that_commands_take(bank: redis.Redis) -> None:
+    page = text_of(Client().get(reverse("bank:live")))
+    shown = re.findall(r"<dt>(.*?) <code>(.*?)</code></dt><dd>(.*?)</dd>", page)
+    assert sorted(
+        (escape(each.label), name, escape(each.text)) for name, each in STRATEGIES.items()
+    ) == sorted(shown)
+    assert ["redis_lock", "optimistic", "unprotected"] == [name for _, name, _ in shown[:3]]
+    told = named_methods()
+    assert all(f"{name} ({unescape(label)})" in told for label, name, _ in shown if label != name)
+
+
+def test_a_server_that_does_not_answer_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = redis.Redis.from_url("unix:///nonexistent/bank.sock")
     monkeypatch.setattr("demo_project.bank.live.views.get_redis_connection", lambda _: broken)
-    response = Client().get(reverse(f"bank:{view}"))
+    response = Client().get(reverse("bank:live"))
     assert 503 == response.status_code
     assert "does not answer" in text_of(response)
+    news = Client().get(reverse("bank:live"), headers={"accept": "application/json"})
+    assert 503 == news.status_code
+    assert "nonexistent" in news.json()["unreachable"]

@@ -73,9 +73,86 @@ def test_balances_follow_what_happens_elsewhere_and_a_lost_site_is_said(
     page.wait_for_selector("#accounts >> text=999.00")
     assert problems == []
     page.context.set_offline(True)
-    page.wait_for_selector("#news >> text=No news of the balances")
+    page.wait_for_selector("[data-banner] >> text=This site does not answer.")
     page.context.set_offline(False)
-    page.wait_for_selector("#news:empty", state="attached")
+    page.click("text=Try now")
+    page.wait_for_selector("[data-state='live']")
+    assert not page.is_visible("[data-banner]")
+
+
+def test_no_page_loads_again_under_a_keyboard(browser: Browser, site: Site) -> None:
+    problems: list[str] = []
+    page = new_page(browser, problems)
+    page.goto(f"{site.url}problems/")
+    page.click("text=Lose a reply")
+    page.wait_for_selector("#run-title >> text=under way")
+    loads: list[str] = []
+    page.on("load", lambda loaded: loads.append(loaded.url))
+    page.focus("text=Cut the connection")
+    page.wait_for_selector("#course-redis_lock >> text=Every cent is right.", timeout=60_000)
+    assert "Cut the connection" == page.evaluate("document.activeElement.textContent")
+    page.wait_for_selector("[data-state='over']")
+    assert "the result is here" in (page.text_content("[data-said]") or "")
+    page.goto(f"{site.url}failover/")
+    page.click("text=Start three workers")
+    page.wait_for_selector(".state.working", timeout=60_000)
+    loads.clear()
+    page.focus("#kill-3")
+    page.wait_for_selector("text=works: step 3 of 4", timeout=60_000)
+    # Its part of the page was replaced several times.
+    assert "kill-3" == page.evaluate("document.activeElement.id")
+    page.wait_for_selector("[data-state='over']", timeout=60_000)
+    assert [] == loads
+    assert problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_tellers_fit_a_phone_and_axe_finds_nothing(
+    browser: Browser, site: Site, scheme: str
+) -> None:
+    problems: list[str] = []
+    page = new_page(
+        browser,
+        problems,
+        viewport={"width": 390, "height": 844},
+        color_scheme=scheme,
+        bypass_csp=True,
+    )
+    page.goto(f"{site.url}tellers/")
+    page.click("text=Open the branch")
+    page.wait_for_selector("#branch >> text=3 of 3", timeout=60_000)
+    page.wait_for_selector(".tellers >> text=waiting as number 2")
+    assert serious(page) == []
+    page.click(".tellers tr:has(.working) button")
+    page.wait_for_selector(".state.dead")
+    page.click("#permits-5")
+    page.wait_for_selector("#permits-5[aria-current]")
+    page.wait_for_selector("[data-state='over']", timeout=60_000)
+    assert page.evaluate(WIDEST) == 390
+    assert serious(page) == []
+    assert "Never more than" in page.inner_text(".verdict")
+    assert problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_where_workers_take_over(
+    browser: Browser, site: Site, scheme: str
+) -> None:
+    page = new_page(
+        browser,
+        [],
+        viewport={"width": 390, "height": 844},
+        color_scheme=scheme,
+        bypass_csp=True,
+    )
+    page.goto(f"{site.url}failover/")
+    assert serious(page) == []
+    page.click("text=Start three workers")
+    page.wait_for_selector(".state.working", timeout=60_000)
+    assert serious(page) == []
+    page.wait_for_selector("[data-state='over']", timeout=60_000)
+    assert serious(page) == []
+    assert page.evaluate(WIDEST) == 390
 
 
 def test_the_ledger_fits_a_phone_and_axe_finds_nothing(browser: Browser, site: Site) -> None:

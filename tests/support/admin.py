@@ -9,8 +9,8 @@ import pytest
 from django.contrib.admin import AdminSite
 
 from redis_locks.admin import LockAdmin, bulk, page_content, server_strip
-from redis_locks.admin.page_content import KNOWN
 from redis_locks.admin.paths import ServerPages, from_path, to_path
+from redis_locks.admin.screens import KNOWN
 from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
 from redis_locks.inspection import blockers, filters
 from redis_locks.inspection.survey import Queues, Survey

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django_redis import get_redis_connection
 
+from demo_project.bank.crews import AtWork, Crews
 from demo_project.bank.live.trouble import explains_trouble
+from demo_project.bank.live_page import Part, answer, forgotten
 from demo_project.bank.processes import ActorFailed
 from demo_project.bank.server_url import url_of
 
-from .team import JOB_SECONDS, SIGNALS, WORKERS, Team, TeamAtWork, Teams
+from .team import BUSY, JOB_SECONDS, SIGNALS, WORKERS, Team
 from .worker import LEASE, MAX_ATTEMPTS
 
-TEAMS = Teams()
+TEAMS = Crews[Team](BUSY)
 
 
 @never_cache
@@ -34,8 +37,8 @@ def start(request: HttpRequest) -> HttpResponse:
     # The workers would only find out one by one that it does not answer.
     conn.ping()
     try:
-        team = TEAMS.start(url_of(conn))
-    except (TeamAtWork, ActorFailed, OSError) as error:
+        team = TEAMS.start(lambda: Team(url_of(conn)))
+    except (AtWork, ActorFailed, OSError) as error:
         messages.error(request, str(error))
         return redirect("failover:start_page")
     return redirect("failover:team", team.name)
@@ -48,8 +51,7 @@ def show_team(request: HttpRequest, name: str) -> HttpResponse:
     """The workers of a team, and what they said."""
     team = TEAMS.find(name)
     if team is None:
-        messages.warning(request, "The site has forgotten this team.")
-        return redirect("failover:start_page")
+        return forgotten(request, "The site has forgotten this team.", "failover:start_page")
     return _page(request, team)
 
 
@@ -63,21 +65,30 @@ def signal(request: HttpRequest, name: str, who: str, what: str) -> HttpResponse
         team.do(what, who)
     else:
         messages.warning(request, "The workers have ended.")
-    return redirect("failover:team", name)
+    return redirect(f"{reverse('failover:team', args=[name])}#job")
 
 
 def _page(request: HttpRequest, team: Team | None) -> HttpResponse:
-    members = team.members() if team else []
+    members = team.workers() if team else []
     states = {member.state for member in members}
-    context = {
+    at_work = team is not None and team.is_at_work
+    shown = {
         "team": team,
         # Its worker was killed, and the lease has not ended.
         "is_orphaned": "dead" in states and "working" not in states,
-        "seconds": JOB_SECONDS,
-        "lease": LEASE,
         "max_attempts": MAX_ATTEMPTS,
         "status": team.status() if team else None,
         "members": members,
         "events": team.events() if team else [],
     }
-    return render(request, "bank/failover.html", context)
+    # With the name instead of the team, which is the same object as long as it lives.
+    facts = (team and team.name, *list(shown.values())[1:])
+    return answer(
+        request,
+        "bank/failover.html",
+        [Part("failover_team", facts, shown)],
+        over=not at_work,
+        at_work=at_work,
+        seconds=JOB_SECONDS,
+        lease=LEASE,
+    )

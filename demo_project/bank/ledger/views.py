@@ -10,13 +10,14 @@ from typing import Any
 import redis
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django_redis import get_redis_connection
 
 from demo_project.bank.background import Busy, Found, Show, find_experiment, start_experiment
 from demo_project.bank.live.trouble import explains_trouble
+from demo_project.bank.live_page import Part, answer, forgotten
 
 from .entries import WAYS, Entry
 from .office import CLERKS, KILLS, LOST_EVERY, OPERATIONS, run_ledger
@@ -74,13 +75,17 @@ def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """One run: how far it has come, or its reports."""
     run = find_experiment(_bank(), run_id)
     if run is None or run["name"] != NAME:
-        messages.warning(request, "The bank has forgotten this run: it remembers one for an hour.")
-        return redirect("ledger:start_page")
+        return forgotten(
+            request,
+            "The bank has forgotten this run: it remembers one for an hour.",
+            "ledger:start_page",
+        )
     reports = [_report(found) for found in run.get("reports", ())]
     return _page(
         request,
+        over=not run["under_way"],
         run=run,
-        over=[
+        so_far=[
             {"label": WAYS[way].label, "over": over, "count": count}
             for way, (over, count) in run.get("over", {}).items()
         ],
@@ -111,15 +116,17 @@ def _squares(report: Report) -> Iterator[Square]:
         yield Square(column * CELL, row * CELL, operation.id, report.times[operation.id])
 
 
-def _page(request: HttpRequest, **context: Any) -> HttpResponse:
-    numbers = {
-        "operations": OPERATIONS,
-        "clerks": CLERKS,
-        "kills": KILLS,
-        "lost_every": LOST_EVERY,
-        "width": COLUMNS * CELL,
-    }
-    return render(request, "bank/ledger.html", {**numbers, **context})
+def _page(request: HttpRequest, *, over: bool = True, **shown: Any) -> HttpResponse:
+    return answer(
+        request,
+        "bank/ledger.html",
+        [Part("ledger_run", shown, {"width": COLUMNS * CELL, **shown})],
+        over=over,
+        operations=OPERATIONS,
+        clerks=CLERKS,
+        kills=KILLS,
+        lost_every=LOST_EVERY,
+    )
 
 
 def _bank() -> redis.Redis:

@@ -7,9 +7,10 @@ from functools import wraps
 from typing import Any
 
 import redis
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 
+from demo_project.bank.live_page import wants_news
 from redis_locks import LockError
 
 View = Callable[..., HttpResponse]
@@ -23,6 +24,8 @@ def explains_trouble(view: View) -> View:
         try:
             return view(request, *args, **kwargs)
         except (redis.RedisError, LockError) as error:
+            if wants_news(request):
+                return JsonResponse({"unreachable": str(error)}, status=503)
             return render(request, "bank/trouble.html", {"error": error}, status=503)
 
     return explained

@@ -9,7 +9,6 @@ from . import views
 app_name = "bank"
 urlpatterns = [
     path("", views.show, name="live"),
-    path("accounts/", views.show_accounts, name="accounts"),
     path("transfer/", views.transfer, name="transfer"),
     path("race/", views.race, name="race"),
     path("race/<uuid:race_id>/", views.show_race, name="result"),

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import redis
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import TransferError
-from demo_project.bank.strategies import label_of, transfer_funds
+from demo_project.bank.live_page import Part, answer, forgotten
+from demo_project.bank.strategies import STRATEGIES, label_of, transfer_funds
 from redis_locks import LockNotAvailable
+from redis_locks.inspection import LockInfo
 
 from .customers import accounts, open_accounts, total
-from .forms import RaceForm, TransferForm
+from .forms import RACED, RaceForm, TransferForm
 from .money import money
 from .race import EACH_WAY, run_race
 from .results import is_under_way, recall, recall_rush, remember, remember_rush
@@ -29,6 +33,7 @@ from .trouble import explains_trouble
 from .turns import BankInUse, race_turn, transfer_turn
 
 PAGE = "bank/live.html"
+FORGOTTEN = "The bank has forgotten this race: it remembers one for an hour."
 
 
 @never_cache
@@ -42,27 +47,17 @@ def show(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_GET
 @explains_trouble
-def show_accounts(request: HttpRequest) -> HttpResponse:
-    """The table of accounts alone, for the page's script."""
-    return render(request, "bank/accounts.html", _accounts_context(_bank()))
-
-
-@never_cache
-@require_GET
-@explains_trouble
 def show_race(request: HttpRequest, race_id: uuid.UUID) -> HttpResponse:
     """The page with the result of a race."""
     if is_under_way(_bank(), race_id):
-        return _page(request, under_way=True)
+        return _page(request, {"under_way": True})
     result = recall(_bank(), race_id)
     if result is None:
-        messages.warning(request, "The bank has forgotten this race: it remembers one for an hour.")
-        return redirect("bank:live")
+        return forgotten(request, FORGOTTEN, "bank:live")
     pair = dict(zip(("sender", "recipient"), result.accounts, strict=True))
     again = {**pair, "amount": f"{result.cents / 100:.2f}", "strategy": result.strategy}
-    return _page(
-        request, race_form=RaceForm(initial=again), result=result, label=label_of(result.strategy)
-    )
+    race = {"result": result, "label": label_of(result.strategy)}
+    return _page(request, race, race_form=RaceForm(initial=again))
 
 
 @require_POST
@@ -136,8 +131,7 @@ def show_rush(request: HttpRequest, rush_id: uuid.UUID) -> HttpResponse:
     """The page with what the shop got in each way."""
     tills = recall_rush(_bank(), rush_id)
     if tills is None:
-        messages.warning(request, "The bank has forgotten this race: it remembers one for an hour.")
-        return redirect("bank:live")
+        return forgotten(request, FORGOTTEN, "bank:live")
     return _page(request, tills=tills)
 
 
@@ -160,13 +154,34 @@ def _bank() -> redis.Redis:
     return found
 
 
-def _accounts_context(conn: redis.Redis) -> dict[str, Any]:
-    rows = accounts(conn)
-    return {"rows": rows, "total": total(rows)}
+def _page(
+    request: HttpRequest,
+    race: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    status: int = 200,
+    **context: Any,
+) -> HttpResponse:
+    """Return the page; `race` is the one that it shows."""
+    rows = accounts(_bank())
+    # Who holds a lock for how long, and its lease, would change with each look.
+    seen = [(row.name, row.cents, row.lock and _parties(row.lock)) for row in rows]
+    return answer(
+        request,
+        PAGE,
+        [
+            Part("accounts", seen, {"rows": rows, "total": total(rows)}),
+            Part("race", dict(race), race),
+        ],
+        live_url=None if request.method == "GET" else reverse("bank:live"),
+        status=status,
+        **{"transfer_form": TransferForm(), "race_form": RaceForm(), **context},
+        methods=[STRATEGIES[name] for name in RACED],
+        other_methods=[each for name, each in STRATEGIES.items() if name not in RACED],
+        each_way=EACH_WAY,
+        customers=CUSTOMERS,
+        price=PRICE,
+    )
 
 
-def _page(request: HttpRequest, *, status: int = 200, **context: Any) -> HttpResponse:
-    forms = {"transfer_form": TransferForm(), "race_form": RaceForm()}
-    numbers = {"each_way": EACH_WAY, "customers": CUSTOMERS, "price": PRICE}
-    context = {**forms, **context, **_accounts_context(_bank()), **numbers}
-    return render(request, PAGE, context, status=status)
+def _parties(lock: LockInfo) -> tuple[object, ...]:
+    return ([holder.token for holder in lock.holders], lock.waiting)

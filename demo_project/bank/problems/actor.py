@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 
@@ -57,6 +58,7 @@ def withdraw_with_book_lock(job: Job) -> None:
             if not is_covered(job, client.hget(job.account, MONEY)):
                 return
             time.sleep(job.work_seconds)
+            pipe: Any
             with client.pipeline(transaction=True) as pipe:
                 for command in job.moves:
                     pipe.execute_command(*command)

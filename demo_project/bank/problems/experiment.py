@@ -12,6 +12,7 @@ from concurrent.futures import wait
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import redis
 
@@ -147,7 +148,8 @@ def _withdrawals(
 ) -> Iterator[Event]:
     """Yield what the server did, at its own moments; if a reply was lost, that of the first withdrawal."""
     releases = ", and releases the lock" if lock == "redis_lock" else ""
-    for stream_id, words in conn.xrange(account + NOTES):
+    noted: Any = conn.xrange(account + NOTES)
+    for stream_id, words in noted:
         at = clock.moment(stream_id)
         who = next(value.decode() for value in words.values())
         cents = {"A": FIRST, "B": SECOND}[who]

@@ -8,13 +8,14 @@ from typing import Any
 import redis
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django_redis import get_redis_connection
 
 from demo_project.bank.background import Busy
 from demo_project.bank.live.trouble import explains_trouble
+from demo_project.bank.live_page import Part, answer, forgotten
 
 from .drawing import WIDTH, timelines_of
 from .experiment import FIRST, OPENING, PROBLEMS, SECOND
@@ -52,12 +53,14 @@ def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """One experiment: that it is under way, or its timelines."""
     run = find_run(_bank(), run_id)
     if run is None:
-        messages.warning(
-            request, "The bank has forgotten this experiment: it remembers one for an hour."
+        return forgotten(
+            request,
+            "The bank has forgotten this experiment: it remembers one for an hour.",
+            "problems:all",
         )
-        return redirect("problems:all")
     return _page(
         request,
+        over=not run["under_way"],
         problem=SHOWN[run["name"]],
         counts=run["counts"],
         error=run.get("error"),
@@ -66,9 +69,17 @@ def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     )
 
 
-def _page(request: HttpRequest, **context: Any) -> HttpResponse:
-    amounts = {"opening": OPENING, "first": FIRST, "second": SECOND, "width": int(WIDTH)}
-    return render(request, "bank/problems.html", {"problems": SHOWN.values(), **amounts, **context})
+def _page(request: HttpRequest, *, over: bool = True, **shown: Any) -> HttpResponse:
+    return answer(
+        request,
+        "bank/problems.html",
+        [Part("problems_run", shown, {"width": int(WIDTH), **shown})],
+        over=over,
+        problems=SHOWN.values(),
+        opening=OPENING,
+        first=FIRST,
+        second=SECOND,
+    )
 
 
 def _bank() -> redis.Redis:

@@ -1,4 +1,4 @@
-/* Keeps a page of locks up to date. The server renders each piece; this asks for news every
+/* Keeps a page up to date. The server renders each piece; this asks for news every
    two seconds, puts in the pieces that changed, and counts times on in between. */
 "use strict";
 (() => {
@@ -59,6 +59,9 @@
   }
 
   function countOn() {
+    if (page.dataset.state === "over") {
+      return;
+    }
     if (trouble) {
       // What is shown is from before, so its times must not go on as if it were true.
       const left = Math.max(0, Math.ceil((nextAt - Date.now()) / 1000));
@@ -98,6 +101,8 @@
   // Only pieces that changed are replaced, so that focus, selection and scroll position stay.
   function show(news) {
     const focused = page.contains(document.activeElement) ? document.activeElement : null;
+    const around = focused?.closest("[data-part]");
+    const unfolded = new Map(all("details[id]").map((details) => [details.id, details.open]));
     const key = focused?.closest("[data-key]")?.dataset.key;
     const href = focused?.getAttribute("href");
     const rows = new Map(all("[data-rows] > *").map((row) => [row.dataset.state, row]));
@@ -124,20 +129,27 @@
       gone.remove();
     }
     showCopies();
+    for (const details of all("details[id]")) {
+      details.open = unfolded.get(details.id) ?? details.open;
+    }
     if (focused && !focused.isConnected) {
       const links = all("a[href]");
       const twin =
+        (focused.id && document.getElementById(focused.id)) ||
         links.find((a) => key && a.closest("[data-key]")?.dataset.key === key && a.getAttribute("href") === href) ||
         links.find((a) => href && a.getAttribute("href") === href);
-      (twin || pause).focus({ preventScroll: true });
+      if (!twin && pause.hidden) {
+        around.tabIndex = -1;
+      }
+      (twin || (pause.hidden ? around : pause)).focus({ preventScroll: true });
     }
-    say();
+    say(false);
   }
 
-  // To a screen reader, now and then, and only what matters.
-  function say() {
+  // To a screen reader, now and then, and only what matters; the last word at once.
+  function say(atOnce) {
     const text = one("[data-say]")?.dataset.say || "";
-    if (said.textContent !== text && Date.now() - lastSaid > SAY_MS) {
+    if (said.textContent !== text && (atOnce || Date.now() - lastSaid > SAY_MS)) {
       said.textContent = text;
       lastSaid = Date.now();
     }
@@ -148,7 +160,7 @@
     if (stateText.textContent !== state) {
       stateText.textContent = state;
     }
-    page.dataset.state = trouble ? "trouble" : paused ? "paused" : "live";
+    page.dataset.state = trouble ? "trouble" : ended ? "over" : paused ? "paused" : "live";
     if (bannerText.textContent !== problem) {
       bannerText.textContent = problem;
     }
@@ -166,6 +178,15 @@
     ended = true;
     pause.hidden = true;
     tell(texts.stopped, problem);
+  }
+
+  // Nothing will change any more.
+  function finish() {
+    ended = true;
+    anything = true;
+    pause.hidden = true;
+    tell(texts.over, "");
+    say(true);
   }
 
   function fail(problem, detail) {
@@ -191,6 +212,9 @@
       return stop(texts.logged_out);
     }
     const news = await response.json();
+    if (news.gone) {
+      return stop(news.gone);
+    }
     if (news.unreachable) {
       return fail(texts.unreachable, news.unreachable);
     }
@@ -202,7 +226,7 @@
     etag = response.headers.get("ETag") || "";
     clock = { now: news.now, at: performance.now() };
     show(news);
-    return well();
+    return news.over ? finish() : well();
   }
 
   async function ask() {

@@ -30,7 +30,7 @@ from demo_project.bank.models import Comparison
 from demo_project.bank.recorder import AlreadyRunning, Cancelled, CannotMeasure
 from demo_project.bank.report import print_report, progress_bar
 from demo_project.bank.server import bank_server
-from demo_project.bank.strategies import STRATEGIES, available
+from demo_project.bank.strategies import STRATEGIES, available, named_methods
 from redis_locks.benchmark.pool import WorkerError
 
 
@@ -77,7 +77,8 @@ def add_plan_arguments(
         nargs="+",
         choices=STRATEGIES,
         metavar="NAME",
-        help=f"from {', '.join(STRATEGIES)} (default: all that can run here)",
+        help=f"methods, by the names and labels of the site's front page: {named_methods()} "
+        "(default: all that can run here)",
     )
     parser.add_argument("--accounts", nargs="+", choices=ACCOUNTS, default=list(ACCOUNTS))
 
