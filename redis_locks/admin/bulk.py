@@ -15,10 +15,14 @@ from redis_locks.connections.backends import blocking_answer
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, search
 from redis_locks.inspection.queries import read_whole
-from redis_locks.inspection.survey import Survey
+from redis_locks.inspection.replies import MOST_LISTED, Summary
+from redis_locks.inspection.survey import MOST, Survey
 
 MOST_PARTIES = 500
 """How many holds and waits are ended at once."""
+
+_AT_ONCE = 100
+"""Of how many locks the details are read before it is looked whether these are enough."""
 
 _SEPARATOR = "\t"
 
@@ -40,13 +44,13 @@ class Selection:
     Attributes:
         choices: The holds and waits, by lock.
         hosts: On how many hosts they are.
-        cut: How many further holds and waits match, which are not shown.
+        cut: Whether further holds and waits match, which are not shown.
         survey: The locks that were looked at; None: all.
     """
 
     choices: Sequence[Choice]
     hosts: int
-    cut: int
+    cut: bool
     survey: Survey | None
 
     def counted(self, role: str) -> int:
@@ -55,7 +59,9 @@ class Selection:
 
 
 def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) -> Selection:
-    """Return the holds and waits of the locks that match, of one host only if the filter names one.
+    """Return the holds and waits of the locks that match, of one host only if the filter names one; blocks.
+
+    It looks at `survey.MOST` locks at most, and reads the details of these until it has `MOST_PARTIES` and one more.
 
     Args:
         matching: Which locks.
@@ -65,27 +71,35 @@ def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    names, survey = None, None
     # Not by the host: a search knows the first ten holders and waiters of each lock only.
-    of_any_host = replace(matching, host="")
-    if not of_any_host.is_plain:
-        found = search(of_any_host, using=using)
-        names = [lock.name for lock in found.found]
-        survey = None if found.complete else found.survey
-    roles = [ending.view for ending in endings]
-    found_parties = [
-        (lock, role, party)
-        for lock in blocking_answer(using, partial(read_whole, names=names))
-        for role, party in _parties(lock)
-        if role in roles and matching.host.casefold() in {"", party.host.casefold()}
-    ]
-    shown = found_parties[:MOST_PARTIES]
+    found = search(replace(matching, host=""), using=using, least=MOST)
+    host, roles = matching.host.casefold(), [ending.view for ending in endings]
+    names = [lock.name for lock in found.found if not host or _may_have(lock, host)]
+    choices: list[Choice] = []
+    for start in range(0, len(names), _AT_ONCE):
+        if len(choices) > MOST_PARTIES:
+            break
+        read = partial(read_whole, names=names[start : start + _AT_ONCE])
+        choices += [
+            _choice(lock, role, party)
+            for lock in blocking_answer(using, read)
+            for role, party in _parties(lock)
+            if role in roles and host in {"", party.host.casefold()}
+        ]
+    shown = choices[:MOST_PARTIES]
     return Selection(
-        choices=[_choice(*each) for each in shown],
-        hosts=len({party.host for _, _, party in shown}),
-        cut=len(found_parties) - len(shown),
-        survey=survey,
+        choices=shown,
+        hosts=len({choice.party.host for choice in shown}),
+        cut=len(choices) > len(shown),
+        survey=None if found.complete else found.survey,
     )
+
+
+def _may_have(lock: Summary, host: str) -> bool:
+    """Whether somebody on this host holds the lock or waits for it, as far as one can know without its details."""
+    if max(lock.holding, lock.waiting) > MOST_LISTED:
+        return True
+    return any(host == who.host.casefold() for who in (*lock.holders, *lock.waiters))
 
 
 def _parties(lock: LockInfo) -> list[tuple[str, HolderInfo | WaiterInfo]]:

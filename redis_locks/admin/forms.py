@@ -18,6 +18,7 @@ class FilterForm(forms.Form):
     waited = forms.FloatField(required=False, min_value=0)
     contended = forms.BooleanField(required=False)
     stale = forms.BooleanField(required=False)
+    gone = forms.BooleanField(required=False)
     group = forms.BooleanField(required=False)
 
     def filter(self) -> Filter:
@@ -31,6 +32,7 @@ class FilterForm(forms.Form):
             waited=given.get("waited") or 0,
             contended=given.get("contended", False),
             stale=given.get("stale", False),
+            gone=given.get("gone", False),
         )
 
     @property

@@ -66,6 +66,7 @@ class LockAdmin(_ModelAdmin):
             path("bulk/", view(self.bulk), name="redis_locks_lock_bulk"),
             path("stats/", view(self.stats), name="redis_locks_lock_stats"),
             path("waits/", view(self.waits), name="redis_locks_lock_waits"),
+            path("deadlocks/", view(self.deadlocks), name="redis_locks_lock_deadlocks"),
             path("<path:object_id>/live/", view(self.lock_data), name="redis_locks_lock_live"),
             path("<path:object_id>/release/", view(self.release), name="redis_locks_lock_release"),
             path("<path:object_id>/cancel/", view(self.cancel), name="redis_locks_lock_cancel"),
@@ -93,6 +94,10 @@ class LockAdmin(_ModelAdmin):
     def waits(self, request: HttpRequest) -> HttpResponse:
         """The news of the waits in progress, as JSON."""
         return self._views(request).waits()
+
+    def deadlocks(self, request: HttpRequest) -> HttpResponse:
+        """The deadlocks of the last hour: sessions, locks and lines of code."""
+        return self._views(request).deadlocks()
 
     def change_view(
         self,

@@ -36,7 +36,7 @@ from redis_locks.admin.screens import Screen
 from redis_locks.admin.script_texts import script_texts
 from redis_locks.admin.server_strip import Strip, contended_now, shared_survey
 from redis_locks.admin.statistics import exported, stats_context
-from redis_locks.admin.table_rows import GroupRow, mark_of
+from redis_locks.admin.table_rows import CircleRow, GroupRow, mark_of
 from redis_locks.admin.waits import waits_screen
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, Page, groups, page, search
@@ -46,6 +46,7 @@ from redis_locks.inspection.survey import MOST
 from redis_locks.inspection.termination import successor
 from redis_locks.models import Lock
 from redis_locks.statistics import LockStatistics
+from redis_locks.statistics.usual import recent
 from redis_locks.values.text import printable
 
 TEMPLATES = "admin/redis_locks/lock"
@@ -134,6 +135,22 @@ class LockViews:
     def waits(self) -> HttpResponse:
         """Return the news of the waits in progress, as JSON."""
         return self._news(self._waits)
+
+    def deadlocks(self) -> HttpResponse:
+        """Return the deadlocks of the last hour: sessions, locks and lines of code."""
+        self._check_view_permission()
+        pages = self._pages
+        context: dict[str, Any] = {
+            "title": _("Deadlocks of the last hour"),
+            "original": pgettext("locks", "Deadlocks"),
+            "list_url": pages.url("changelist"),
+        }
+        try:
+            known = recent(using=pages.using).circles
+            context["circles"] = [CircleRow.of(circle, pages) for circle in known]
+        except LockBackendError as error:
+            context["unreachable"] = str(error)
+        return self._respond("deadlocks", context)
 
     def lock(self, object_id: str, extra_context: dict[str, Any] | None) -> HttpResponse:
         """Return one lock: who holds it, who waits for it, and who blocks whom."""

@@ -54,7 +54,10 @@ def list_screen(
 ) -> Screen:
     """Return the screen of one page of locks, or of groups of locks."""
     found = page.search
-    rows = [LockRow.of(lock, found.recent.usual(lock.name), pages) for lock in page.locks]
+    rows = [
+        LockRow.of(lock, found.recent.usual(lock.name), pages, found.states.get(lock.name))
+        for lock in page.locks
+    ]
     pieces = (
         [Piece("row", row.state, {"row": row}) for row in rows]
         if group is None

@@ -12,11 +12,13 @@ from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext as _
 
 from redis_locks.admin.paths import ServerPages
-from redis_locks.admin.table_rows import short_name
+from redis_locks.admin.table_rows import Verdict
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.diagnosis.vitals import Vitals, vitals
-from redis_locks.inspection.filters import LONG_WAIT, Search
+from redis_locks.inspection.cases import LONG_WAIT, Case
+from redis_locks.inspection.filters import Search
+from redis_locks.inspection.headline import headline
 from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.survey import Named, Queues, Survey, queues, survey
 from redis_locks.inspection.time_limit import within
@@ -35,17 +37,23 @@ _SHARE = 10
 class Strip:
     """The figures of all locks, whether they match or not."""
 
+    verdict: Verdict
     held: int
     waiting: int
-    contended: int
+    places: int
     counted: bool
     oldest_wait: str
     waiting_since: str
     long_wait: bool
-    worst_name: str
-    worst_url: str
+    gone: int
     lost: int
     deadlocks: int
+    list_url: str
+    waiting_url: str
+    worst_url: str
+    gone_url: str
+    lost_url: str
+    deadlocks_url: str
     server: str
     server_details: str
     warning: str
@@ -56,17 +64,23 @@ class Strip:
         every, oldest = found.survey, found.survey.oldest
         known = _vitals(pages.using)
         return cls(
+            verdict=Verdict.of(headline(found), every.at, pages),
             held=every.held,
-            waiting=every.waiting,
-            contended=every.contended,
+            waiting=every.crowd.most,
+            places=every.crowd.places,
             counted=every.counted,
             oldest_wait=duration(oldest.oldest_wait) if oldest else "",
             waiting_since=f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
             long_wait=oldest is not None and oldest.oldest_wait >= LONG_WAIT,
-            worst_name=short_name(oldest.name) if oldest else "",
-            worst_url=pages.url("change", oldest.name) if oldest else "",
+            gone=sum(state.case is Case.GONE for state in found.states.values()),
             lost=found.recent.lost,
             deadlocks=found.recent.deadlocks,
+            list_url=pages.url("changelist"),
+            waiting_url=pages.url("changelist", contended="on"),
+            worst_url=pages.url("change", oldest.name) if oldest else "",
+            gone_url=pages.url("changelist", gone="on"),
+            lost_url=pages.url("stats", o="lost"),
+            deadlocks_url=pages.url("deadlocks"),
             server=known.server if known else "",
             server_details=_details(known) if known else "",
             warning=_warning(known) if known else "",
@@ -75,7 +89,7 @@ class Strip:
     @property
     def facts(self) -> object:
         """The same as long as the page would show the same: the oldest wait counts on by itself."""
-        shown = {**self.__dict__, "oldest_wait": ""}
+        shown = {**self.__dict__, "oldest_wait": "", "verdict": self.verdict.facts}
         return sorted(shown.items())
 
 

@@ -8,7 +8,7 @@ are texts, so that no template gives them the reader's separators.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -18,10 +18,13 @@ from django.utils.translation import gettext_lazy, pgettext_lazy
 from redis_locks.admin.paths import ServerPages
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.blockers import Node
-from redis_locks.inspection.filters import LONG_WAIT, Group, is_long, is_renewed
+from redis_locks.inspection.cases import LONG_WAIT, Case, is_long, is_renewed
+from redis_locks.inspection.filters import Group, State
+from redis_locks.inspection.headline import Sentence
 from redis_locks.inspection.localized_times import duration, latency, seconds
-from redis_locks.inspection.story import Case, Span, longest
+from redis_locks.inspection.story import Span, longest
 from redis_locks.statistics import Event, PastHold
+from redis_locks.statistics.circles import Circle
 from redis_locks.statistics.usual import Usual
 from redis_locks.values.text import printable, shorten
 
@@ -68,6 +71,7 @@ _CASES = {
     Case.FREE: pgettext_lazy("locks", "free"),
     Case.HANDING_OVER: gettext_lazy("handing over"),
     Case.NORMAL: pgettext_lazy("locks", "normal"),
+    Case.CONVOY: pgettext_lazy("locks", "convoy"),
     Case.LONG: gettext_lazy("held for long"),
     Case.STALE: gettext_lazy("not renewed"),
     Case.GONE: gettext_lazy("holder gone"),
@@ -173,6 +177,32 @@ class HolderRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Badge:
+    """A word or two for what is wrong with a lock."""
+
+    text: str
+    alarm: bool
+    url: str = ""
+    since: str = ""
+    ago: str = ""
+    """How long ago it was, which counts on from `since`."""
+
+
+_BADGES = (Case.GONE, Case.LONG, Case.CONVOY)
+"""The cases that get a badge. The column of the lease says that one is not renewed."""
+
+
+def _badges(state: State, at: float, pages: ServerPages) -> Iterator[Badge]:
+    if state.case in _BADGES:
+        yield Badge(case_text(state.case), alarm=state.case is not Case.CONVOY)
+    if state.deadlock is not None:
+        since = _plain(round(at - state.deadlock, 0))
+        ago = duration(state.deadlock)
+        text = case_text(Case.DEADLOCK)
+        yield Badge(text, alarm=True, url=pages.url("deadlocks"), since=since, ago=ago)
+
+
+@dataclass(frozen=True, slots=True)
 class LockRow:
     """A lock in the list, with its longest hold."""
 
@@ -190,10 +220,14 @@ class LockRow:
     waiting_since: str
     """When that began, as a point in time."""
     long_wait: bool
+    badges: tuple[Badge, ...]
+    """What is wrong with it, in a word or two."""
 
     @classmethod
-    def of(cls, lock: LockInfo, usual: Usual | None, pages: ServerPages) -> LockRow:
-        """Return the row of a lock on these pages."""
+    def of(
+        cls, lock: LockInfo, usual: Usual | None, pages: ServerPages, state: State | None = None
+    ) -> LockRow:
+        """Return the row of a lock on these pages, with badges for its state."""
         holder = longest(lock) if lock.holders else None
         oldest = max((waiter.waited for waiter in lock.waiters), default=0.0)
         return cls(
@@ -209,13 +243,14 @@ class LockRow:
             oldest_wait=duration(oldest),
             waiting_since=_plain(round(lock.at - oldest, 3)),
             long_wait=oldest >= LONG_WAIT,
+            badges=tuple(_badges(state, lock.at, pages)) if state else (),
         )
 
     @property
     def level(self) -> str:
         """How much of a trouble it is, as the end of a CSS class."""
         stale = self.holder is not None and not self.holder.lease.renewed
-        if self.long_wait or self.is_long or stale:
+        if self.long_wait or self.is_long or stale or any(badge.alarm for badge in self.badges):
             return "trouble"
         return "contended" if self.waiting else "calm"
 
@@ -224,7 +259,11 @@ class LockRow:
         """The same as long as the page would show the same."""
         waits = self.waiting and self.waiting_since
         shown = self.holder and self.holder.state
-        return self.url, self.mode, shown, self.more, self.usual, self.level, self.waiting, waits
+        marks = [badge.since or badge.text for badge in self.badges]
+        return (
+            *(self.url, self.mode, shown, self.more),
+            *(self.usual, self.level, self.waiting, waits, marks),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,20 +427,83 @@ class PastHoldRow:
 
 
 @dataclass(frozen=True, slots=True)
+class CircleWait:
+    """One wait of a deadlock: who waited, for which locks, each with its page, and at which line of code."""
+
+    who: str
+    mode: str
+    locks: tuple[tuple[str, str], ...]
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class CircleRow:
+    """A deadlock that was broken."""
+
+    at: datetime
+    waits: tuple[CircleWait, ...]
+
+    @classmethod
+    def of(cls, circle: Circle, pages: ServerPages) -> CircleRow:
+        """Return the row of a deadlock, with links to these pages."""
+        waits = (
+            CircleWait(
+                printable(wait.who),
+                mode_text(wait.mode),
+                tuple((short_name(name), pages.url("change", name)) for name in wait.names),
+                printable(wait.where),
+            )
+            for wait in circle.waits
+        )
+        return cls(datetime.fromtimestamp(circle.at, UTC), tuple(waits))
+
+
+@dataclass(frozen=True, slots=True)
 class StoryPart:
     """A part of a story; with `since`, a duration that counts on from there."""
 
     text: str
     since: str
+    url: str = ""
+    """The page of the lock that it names, if it does."""
 
     @classmethod
-    def of(cls, span: Span, at: float) -> StoryPart:
-        """Return a part of a story that was told at `at`."""
-        return cls(span.text, "" if span.ago is None else _plain(round(at - span.ago, 3)))
+    def of(cls, span: Span, at: float, pages: ServerPages | None = None) -> StoryPart:
+        """Return a part of a story that was told at `at`, with links to these pages."""
+        since = "" if span.ago is None else _plain(round(at - span.ago, 3))
+        return cls(span.text, since, pages.url("change", span.lock) if pages and span.lock else "")
 
     def __repr__(self) -> str:
         # For fingerprints: the text of a duration changes by itself.
         return self.since or self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The headline of a page: sentences in parts."""
+
+    sentences: tuple[tuple[StoryPart, ...], ...]
+    alarm: bool
+    said: str
+    """What a screen reader says when it changes: nothing that counts on."""
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sentence], at: float, pages: ServerPages) -> Verdict:
+        """Return what was found at `at`, with links to these pages."""
+        first = sentences[0].parts[0].text.rstrip(". ")
+        return cls(
+            tuple(
+                tuple(StoryPart.of(part, at, pages) for part in sentence.parts)
+                for sentence in sentences
+            ),
+            any(sentence.alarm for sentence in sentences),
+            "; ".join([first, *(each.said for each in sentences[1:])]),
+        )
+
+    @property
+    def facts(self) -> object:
+        """The same as long as the page would show the same."""
+        return [list(map(repr, parts)) for parts in self.sentences], self.alarm
 
 
 def short_name(name: str) -> str:

@@ -12,10 +12,13 @@ from django.utils.translation import pgettext
 from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.screens import Piece, Screen
 from redis_locks.admin.server_strip import shared_survey
-from redis_locks.admin.table_rows import short_name
-from redis_locks.inspection.filters import LONG_WAIT, Filter, groups, search
+from redis_locks.admin.table_rows import Verdict, short_name
+from redis_locks.inspection import headline
+from redis_locks.inspection.cases import LONG_WAIT
+from redis_locks.inspection.filters import Filter, groups, search
 from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.replies import Summary
+from redis_locks.inspection.survey import crowd
 from redis_locks.values.text import printable
 
 MOST_ROWS = 5
@@ -59,18 +62,9 @@ class WaitsTable:
 class Waits:
     """All waits that match, as a sentence and as tables."""
 
-    waiting: int
+    verdict: Verdict
     contended: int
-    oldest_wait: str
-    waiting_since: str
-    long_wait: bool
-    worst_name: str
-    worst_url: str
     tables: Sequence[WaitsTable]
-    counted: bool
-    """Whether all waits were looked at; else there may be more."""
-    held: bool = True
-    """For the sentence, which says that nobody waits."""
 
 
 def waits_screen(query: str, pages: ServerPages) -> Screen:
@@ -101,16 +95,11 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
         )
         for label, waiting, oldest in runs[:MOST_ROWS]
     ]
-    worst = locks[0] if locks else None
+    oldest = max(locks, key=lambda lock: lock.oldest_wait, default=None)
+    said = headline.waits(crowd(locks), len(locks), oldest, counted=found.complete)
     waits = Waits(
-        waiting=sum(lock.waiting for lock in locks),
+        verdict=Verdict.of((said,), at, pages),
         contended=len(locks),
-        oldest_wait=duration(worst.oldest_wait) if worst else "",
-        waiting_since=f"{at - worst.oldest_wait:.3f}" if worst else "",
-        long_wait=worst is not None and worst.oldest_wait >= LONG_WAIT,
-        worst_name=short_name(worst.name) if worst else "",
-        worst_url=pages.url("change", worst.name) if worst else "",
-        counted=found.complete,
         tables=(
             WaitsTable(pgettext("locks", "Lock"), by_lock, len(locks) - len(by_lock)),
             WaitsTable(_("Locks with names like"), by_name, len(alike) - len(by_name)),
@@ -118,7 +107,7 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
         ),
     )
     facts = [(table.more, [row.state for row in table.rows]) for table in waits.tables]
-    part = Piece("waits", (waits.waiting, waits.contended, waits.counted, facts), {"waits": waits})
+    part = Piece("waits", (waits.verdict.facts, facts), {"waits": waits})
     return Screen(now=found.survey.now, parts=(part,), rows=())
 
 
@@ -127,11 +116,12 @@ def _by_holder(locks: Iterable[Summary]) -> list[tuple[str, int, float]]:
 
     A lock with several holders counts once for each label. A lock without a holder does not count.
     """
-    waiting: defaultdict[str, int] = defaultdict(int)
-    oldest: defaultdict[str, float] = defaultdict(float)
+    held: defaultdict[str, list[Summary]] = defaultdict(list)
     for lock in locks:
         for label in {who.label for who in lock.holders}:
-            waiting[label] += lock.waiting
-            oldest[label] = max(oldest[label], lock.oldest_wait)
-    runs = [(label, count, oldest[label]) for label, count in waiting.items()]
+            held[label].append(lock)
+    runs = [
+        (label, crowd(its).most, max(lock.oldest_wait for lock in its))
+        for label, its in held.items()
+    ]
     return sorted(runs, key=lambda run: (-run[2], run[0]))

@@ -6,16 +6,17 @@ one page only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from redis_locks import inspection
 from redis_locks.conf.name_function import both_forms
 from redis_locks.inspection import LockInfo
+from redis_locks.inspection.cases import LONG_WAIT, RECENT, Case, case_of, excess, is_renewed
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.survey import FEW, MOST, Named, Survey, survey
-from redis_locks.statistics.usual import Recent, Usual, recent
+from redis_locks.inspection.survey import FEW, MOST, Crowd, Named, Survey, crowd, survey
+from redis_locks.statistics.usual import Recent, recent
 from redis_locks.values.name_patterns import WILDCARD, matches, pattern_of
 from redis_locks.values.text import printable
 
@@ -23,14 +24,8 @@ PAGE_SIZE = 100
 
 TROUBLE: Final = "trouble"
 ORDERS: Final = (TROUBLE, "name", "held", "lease", "queue")
-"""By trouble: oldest wait first, then the hold that exceeds its usual length most. By name, held longest,
-lease that ends first, most waiters."""
-
-LONG_WAIT = 10.0
-"""Seconds of a wait from which it is marked as trouble."""
-
-LONG_HOLD = 10.0
-"""Seconds of a hold below which it is never marked as trouble, however short the usual ones are."""
+"""By trouble: locks in trouble first, then convoys, then other waiters, each by the oldest wait; then the hold that
+exceeds its usual length most. By name, held longest, lease that ends first, most waiters."""
 
 _KEYS: dict[str, Callable[[Summary], Any]] = {
     # Sorting is stable and starts from the names: locks of equal value stay sorted by name.
@@ -39,21 +34,6 @@ _KEYS: dict[str, Callable[[Summary], Any]] = {
     "lease": lambda lock: lock.lease_left,
     "queue": lambda lock: -lock.waiting,
 }
-
-
-def excess(held_for: float, usual: Usual | None) -> float:
-    """Return by how many seconds a hold exceeds what is usual; 0 if that is not known."""
-    return max(0.0, held_for - usual.p99) if usual else 0.0
-
-
-def is_long(held_for: float, usual: Usual | None) -> bool:
-    """Whether a hold is far longer than usual: three times the 99th percentile, and `LONG_HOLD`."""
-    return usual is not None and held_for >= max(LONG_HOLD, 3 * usual.p99)
-
-
-def is_renewed(lease_left: float, lease: float) -> bool:
-    """Whether a lease has enough left. Below a third, two renewals are missing, or nobody renews it."""
-    return lease_left * 3 >= lease
 
 
 class Matching(Protocol):
@@ -83,6 +63,7 @@ class Filter:
         waited: Seconds for which the first waiter has waited at least.
         contended: Only locks that somebody waits for.
         stale: Only locks with a lease that is not being renewed.
+        gone: Only locks of which the process of a holder has died or is cut off.
     """
 
     text: str = ""
@@ -91,6 +72,7 @@ class Filter:
     waited: float = 0
     contended: bool = False
     stale: bool = False
+    gone: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -111,6 +93,7 @@ class Filter:
             and lock.held_for >= self.held_for
             and lock.oldest_wait >= self.waited
             and (not self.stale or (lock.holding > 0 and not is_renewed(*_lease(lock))))
+            and (not self.gone or lock.gone > 0)
             and (not self.host or self._has_host(lock))
             and (not self.text or self._has_text(lock))
         )
@@ -152,6 +135,30 @@ def _lease(lock: Summary) -> tuple[float, float]:
     return lock.lease_left, lock.lease
 
 
+class State(NamedTuple):
+    """What is going on with one lock.
+
+    Attributes:
+        case: One word for it, as of now.
+        deadlock: Seconds since one of its waits was ended to break a deadlock; None: none was, or long ago.
+        rank: 0 for trouble, 1 for a convoy, 2 if somebody waits, and 3 for all others.
+    """
+
+    case: Case
+    deadlock: float | None
+    rank: int
+
+    @classmethod
+    def of(cls, lock: Summary, lately: Recent, deadlock: float | None) -> State:
+        """Return the state of a lock."""
+        case = case_of(lock, lately.usual)
+        stale = case is Case.STALE and lock.waiting  # else, perhaps, nobody wants it renewed
+        long_wait = lock.waiting and lock.oldest_wait >= LONG_WAIT
+        if case in {Case.GONE, Case.LONG} or stale or long_wait or deadlock is not None:
+            return cls(case, deadlock, 0)
+        return cls(case, deadlock, 1 if case is Case.CONVOY else 2 if lock.waiting else 3)
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """The locks that match, in order; `len` says how many.
@@ -161,12 +168,14 @@ class Search:
         found: Those that match, in order.
         recent: What is usual, and what went wrong, in the last hour.
         complete: Whether all that match were found.
+        states: What is going on with each lock that was looked at, by name.
     """
 
     survey: Survey
     found: Sequence[Summary]
     recent: Recent
     complete: bool
+    states: Mapping[str, State]
     _using: str | None
 
     def __len__(self) -> int:
@@ -215,18 +224,24 @@ def search(
     most = FEW if one else max(least, FEW if few else MOST)
     everything = read(using=using, most=most, named=named)
     lately = recent(using=using)
+    since = lately.deadlocked(everything.now - RECENT)
+    states = {
+        lock.name: State.of(
+            lock, lately, max(0.0, everything.now - at) if (at := since.get(lock.name)) else None
+        )
+        for lock in everything.locks
+    }
     found = [lock for lock in everything.locks if matching.keeps(lock)]
     if order == TROUBLE:
-        found.sort(key=lambda lock: _trouble(lock, lately))
+        found.sort(key=lambda lock: _trouble(lock, states[lock.name], lately))
     else:
         found.sort(key=_KEYS[order])
-    return Search(everything, found, lately, everything.whole or one, using)
+    return Search(everything, found, lately, everything.whole or one, states, using)
 
 
-def _trouble(lock: Summary, lately: Recent) -> tuple[bool, float, float]:
-    if lock.waiting:
-        return False, -lock.oldest_wait, 0.0
-    return True, -excess(lock.held_for, lately.usual(lock.name)), -lock.held_for
+def _trouble(lock: Summary, state: State, lately: Recent) -> tuple[int, float, float, float]:
+    over = excess(lock.held_for, lately.usual(lock.name))
+    return state.rank, -lock.oldest_wait, -over, -lock.held_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +252,7 @@ class Group:
         pattern: Their names, with an asterisk for what differs.
         locks: How many locks there are.
         contended: How many of them somebody waits for.
-        waiting: How many waiters they have.
+        crowd: How many wait for them, and in how many places.
         oldest_wait: Seconds for which the first of these waits.
         held_for: Seconds of the longest hold.
     """
@@ -245,9 +260,14 @@ class Group:
     pattern: str
     locks: int
     contended: int
-    waiting: int
+    crowd: Crowd
     oldest_wait: float
     held_for: float
+
+    @property
+    def waiting(self) -> int:
+        """How many waiters they have, or may have."""
+        return self.crowd.most
 
 
 def groups(locks: Iterable[Summary]) -> list[Group]:
@@ -260,7 +280,7 @@ def groups(locks: Iterable[Summary]) -> list[Group]:
             pattern,
             len(alike),
             sum(lock.waiting > 0 for lock in alike),
-            sum(lock.waiting for lock in alike),
+            crowd(alike),
             max(lock.oldest_wait for lock in alike),
             max(lock.held_for for lock in alike),
         )

@@ -12,8 +12,11 @@ from redis_locks.exceptions import ProtocolMismatch
 from redis_locks.values.claims import Who, parse_who
 from redis_locks.values.keys import Keys
 
-_SUMMARY = 9
+_SUMMARY = 12
 """How many fields the script `survey` packs for each lock."""
+
+MOST_LISTED: Final = 10
+"""How many holders, and how many waiters, a summary knows of, as the script `survey` does."""
 
 _LATEST = 2.0**53
 """The greatest whole number that Lua counts with, in milliseconds: a time far beyond any lease."""
@@ -46,6 +49,8 @@ class Summary(NamedTuple):
 
     `held_for` is the earliest holder's; `lease_left` and `lease` are those of the lease that ends first.
     `held_by` and `waited_for_by` are texts of the first ten of each, and the earliest holder is the first.
+    `gone` counts those of the first ten holders whose process has died or is cut off. `several` are the tokens of
+    waiters that want other locks as well; `unseen` waiters were not looked at for that.
     """
 
     name: str
@@ -57,6 +62,9 @@ class Summary(NamedTuple):
     lease: float
     held_by: str
     waited_for_by: str
+    gone: int = 0
+    several: tuple[str, ...] = ()
+    unseen: int = 0
 
     def later(self, seconds: float) -> Summary:
         """Return it as it is so many seconds later, if nothing changes."""
@@ -107,16 +115,17 @@ async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, 
     }
 
 
-async def summaries(link: Link, keys: Keys) -> tuple[int, dict[str, Summary]]:
+async def summaries(link: Link, keys: Keys, *, in_cluster: bool) -> tuple[int, dict[str, Summary]]:
     """Return the server's time, and a summary of each of the locks that somebody holds or waits for."""
-    ((at, packed),) = await link.call(scripts.SURVEY, (keys, ("",)))
+    ((at, packed),) = await link.call(scripts.SURVEY, (keys, argv("", int(not in_cluster))))
     at_ms = int(at)
     fields = _text(packed).split("\0") if packed else []
     found = {}
-    for name, waiting, since, holding, held, ends, lease, held_by, waited_for_by in zip(
+    for name, waiting, since, holding, held, ends, lease, held_by, waited_for_by, *more in zip(
         *[iter(fields)] * _SUMMARY, strict=True
     ):
         name = listed(name)  # noqa: PLW2901 - the same text
+        gone, several, unseen = more
         found[name] = Summary(
             name,
             int(waiting),
@@ -127,6 +136,9 @@ async def summaries(link: Link, keys: Keys) -> tuple[int, dict[str, Summary]]:
             int(lease) / 1000,
             held_by,
             waited_for_by,
+            int(gone),
+            tuple(several.split()),
+            int(unseen),
         )
     return at_ms, found
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 from django.utils.formats import number_format
@@ -20,7 +19,14 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.resp import pack
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
 from redis_locks.inspection.blockers import Node
-from redis_locks.inspection.filters import is_long, is_renewed
+from redis_locks.inspection.cases import (
+    RECENT,
+    Case,
+    held_case,
+    is_convoy,
+    is_renewed,
+    newcomer_waits,
+)
 from redis_locks.inspection.localized_times import duration, latency
 from redis_locks.inspection.termination import successor
 from redis_locks.statistics.usual import Usual, recent
@@ -32,24 +38,13 @@ LISTENS_FROM = 2.0
 """Seconds from which the process of a hold must be listening. It begins to after 0.05 s."""
 
 
-class Case(StrEnum):
-    """What is going on."""
-
-    FREE = "free"
-    HANDING_OVER = "handing over"
-    NORMAL = "normal"
-    LONG = "long"
-    STALE = "stale"
-    GONE = "gone"
-    DEADLOCK = "deadlock"
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a sentence; with `ago`, a time in seconds that goes on, whose text it is."""
+    """A part of a sentence; with `ago`, a time in seconds that goes on, whose text it is; with `lock`, a lock's name."""
 
     text: str
     ago: float | None = None
+    lock: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +94,14 @@ class Surroundings(NamedTuple):
         is_connected: Whether the process of the longest hold is connected, if that is known.
         roots: Who blocks whom around it, as trees.
         whole: Whether all locks were looked at for these.
+        broken: Seconds since a wait for the lock was ended to break a deadlock; None: none was, or long ago.
     """
 
     usual: Usual | None
     is_connected: bool | None
     roots: tuple[Node, ...]
     whole: bool
+    broken: float | None = None
 
     def tell(self, lock: LockInfo) -> Story:
         """Return the story of the lock."""
@@ -113,6 +110,7 @@ class Surroundings(NamedTuple):
             usual=self.usual,
             is_connected=self.is_connected,
             deadlocked=any(root.has_deadlock for root in self.roots),
+            broken=self.broken,
         )
 
 
@@ -122,10 +120,12 @@ def surroundings(lock: LockInfo, *, using: str | None = None) -> Surroundings:
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    usual = recent(using=using).usual(lock.name)
+    lately = recent(using=using)
+    usual, since = lately.usual(lock.name), lately.deadlocked(lock.at - RECENT).get(lock.name)
     is_connected = connected(longest(lock), using=using) if lock.holders else None
     roots, whole = blockers.around(lock, using=using) if lock.waiting else ([], True)
-    return Surroundings(usual, is_connected, tuple(roots), whole)
+    broken = None if since is None else max(0.0, lock.at - since)
+    return Surroundings(usual, is_connected, tuple(roots), whole, broken)
 
 
 def tell(
@@ -134,6 +134,7 @@ def tell(
     usual: Usual | None = None,
     is_connected: bool | None = None,
     deadlocked: bool = False,
+    broken: float | None = None,
 ) -> Story:
     """Return the story of a lock.
 
@@ -142,10 +143,14 @@ def tell(
         usual: How long it is held as a rule, if that is known.
         is_connected: Whether the process of the longest hold is connected, if that is known.
         deadlocked: Whether one of its waiters waits for itself, through others.
+        broken: Seconds since a wait for it was ended to break a deadlock, if that was lately.
     """
     if lock is None:
         return Story(Case.FREE, (Span(_("Nobody holds this lock or waits for it.")),), "")
     facts = tuple(_facts(lock, usual))
+    if broken is not None:
+        text = _("A deadlock at this lock was broken %(time)s ago.")
+        facts = (*facts, Span(" "), *filled(text, time=_since(broken)))
     if deadlocked:
         return Story(Case.DEADLOCK, facts, str(_DEADLOCK))
     if not lock.holders:
@@ -168,14 +173,24 @@ def _held_case(
     else:
         ends = _("The lease ends in %(left)s, and then the lock is free.")
     end = f"{ends % {'left': duration(holder.lease_left)}} {_FORCE}"
-    if is_connected is False:
-        return Case.GONE, facts, f"{_GONE} {end}"
-    if not is_renewed(holder.lease_left, holder.lease):
-        return Case.STALE, facts, f"{_STALE} {end}"
-    if is_long(holder.held_for, usual):
+    case = held_case(
+        holder.held_for,
+        holder.lease_left,
+        holder.lease,
+        usual=usual,
+        is_gone=is_connected is False,
+    )
+    if case is Case.GONE:
+        return case, facts, f"{_GONE} {end}"
+    if case is Case.STALE:
+        return case, facts, f"{_STALE} {end}"
+    if case is Case.LONG:
         where = {"pid": holder.pid, "host": printable(holder.host)}
-        return Case.LONG, facts, f"{_LONG % where} {_FORCE}"
-    return Case.NORMAL, facts, ""
+        return case, facts, f"{_LONG % where} {_FORCE}"
+    if usual and is_convoy(lock.waiting, lock.holding, holder.held_for, usual):
+        time = newcomer_waits(lock.waiting, lock.holding, usual)
+        return Case.CONVOY, facts, _CONVOY % {"time": duration(time)}
+    return case, facts, ""
 
 
 _HANDING_OVER = gettext_lazy(
@@ -202,6 +217,10 @@ _STALE = gettext_lazy(
 _LONG = gettext_lazy(
     "The hold lasts far longer than usual. "
     "See what process %(pid)s on %(host)s does before you end it."
+)
+_CONVOY = gettext_lazy(
+    "Holds are as usual: demand is above what the lock can serve. A newcomer waits about %(time)s. "
+    "Consider a shorter section, sharding the name, or a semaphore."
 )
 _FORCE = gettext_lazy(
     "A force-release ends the hold now. A holder that still runs may go on working: "
@@ -239,11 +258,11 @@ def _facts(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
         return
     count = Span(number_format(lock.waiting, force_grouping=True))
     if not lock.waiters:
-        yield from _filled(
+        yield from filled(
             ngettext("%(count)s waits.", "%(count)s wait.", lock.waiting), count=count
         )
         return
-    yield from _filled(
+    yield from filled(
         ngettext(
             "%(count)s waits, for %(time)s.",
             "%(count)s wait, the first for %(time)s.",
@@ -256,7 +275,7 @@ def _facts(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
 
 def _held(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
     holder = longest(lock)
-    yield from _filled(
+    yield from filled(
         ngettext(
             "Held for %(time)s by %(who)s.",
             "Held by %(count)s, the longest for %(time)s by %(who)s.",
@@ -272,7 +291,7 @@ def _held(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
     ago = renewed_ago(holder)
     if ago is not None:
         yield Span(" ")
-        yield from _filled(_("Renewed %(time)s ago."), time=_since(ago))
+        yield from filled(_("Renewed %(time)s ago."), time=_since(ago))
     elif not is_renewed(holder.lease_left, holder.lease):
         yield Span(" " + _("Never renewed."))
 
@@ -284,7 +303,7 @@ def _since(ago: float) -> Span:
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
-def _filled(sentence: str, **values: Span) -> Iterator[Span]:
+def filled(sentence: str, **values: Span) -> Iterator[Span]:
     """Yield a translated sentence in parts. Its words, and so the places of the values, are the language's."""
     for place, part in enumerate(_PLACEHOLDER.split(sentence)):
         if part:

@@ -6,7 +6,8 @@ with long waits, which their waiters note on the server. Then come others with w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -59,6 +60,38 @@ class Named(NamedTuple):
     most: int | None = None
 
 
+class Crowd(NamedTuple):
+    """The waiters of some locks. A waiter that wants several locks may stand in line at each.
+
+    Attributes:
+        waiters: How many there are; None: not known, as there are too many places.
+        places: How many places in line they have.
+    """
+
+    waiters: int | None
+    places: int
+
+    @property
+    def most(self) -> int:
+        """How many there are, or may be."""
+        return self.places if self.waiters is None else self.waiters
+
+
+def crowd(locks: Iterable[Summary], others: Iterable[int] = ()) -> Crowd:
+    """Return how many wait for these locks; `others` are queues of locks that have no summary."""
+    places = [lock for lock in locks if lock.waiting]
+    queues = [waiting for waiting in others if waiting]
+    wanted = Counter(token for lock in places for token in lock.several)
+    count = sum(lock.waiting for lock in places) + sum(queues)
+    # Whoever stands in a place that was not looked at has another one only if that is known, or not looked at either.
+    unseen = [lock for lock in places if lock.unseen]
+    known = sum(len(lock.several) for lock in places) - sum(len(lock.several) for lock in unseen)
+    dark = len(unseen) + len(queues)
+    if dark > 1 or (dark == 1 and known):
+        return Crowd(None, count)
+    return Crowd(count - wanted.total() + len(wanted), count)
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """Locks that somebody holds or waits for, by name.
@@ -67,7 +100,7 @@ class Survey:
         at: The server's time when it was read, in seconds since 1970.
         locks: Their summaries.
         total: How many locks there are.
-        waiting: How many waiters there are. A waiter of several locks counts for each.
+        crowd: How many wait, and in how many places.
         contended: How many locks have waiters.
         whole: Whether no lock is left out.
         counted: Whether all waiters are counted; else there may be more.
@@ -77,11 +110,16 @@ class Survey:
     at: float
     locks: tuple[Summary, ...]
     total: int
-    waiting: int
+    crowd: Crowd
     contended: int
     whole: bool
     counted: bool
     age: float = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """How many waiters there are, or may be."""
+        return self.crowd.most
 
     @property
     def now(self) -> float:
@@ -173,7 +211,9 @@ async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named |
         others = () if named and named.alone else (*found.contended, *chosen)
         chosen = tuple(islice(dict.fromkeys((*asked, *others)), most))
     parts = [
-        await backend.ask(driver, partial(replies.summaries, keys=part))
+        await backend.ask(
+            driver, partial(replies.summaries, keys=part, in_cluster=backend.in_cluster)
+        )
         for part in _parts(backend, chosen)
     ]
     # Each part was read at a time of its own. What is told of all of them is as of the last one, so that a lock that
@@ -189,7 +229,7 @@ async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named |
         at_ms / 1000,
         tuple(locks[name] for name in sorted(locks)),
         len(locks) if whole else found.total,
-        sum(waiting.values()),
+        crowd(locks.values(), (length for name, length in waiting.items() if name not in locks)),
         sum(map(bool, waiting.values())),
         whole,
         found.whole,

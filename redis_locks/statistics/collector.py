@@ -21,6 +21,7 @@ from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.events import dispatch
 from redis_locks.events.dispatch import ENDS, FREQUENT, HoldNote, Pending
+from redis_locks.exceptions import Wait
 from redis_locks.protocol import callers
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
@@ -79,10 +80,12 @@ Kept = Literal["frequent", "notable", "ended"]
 class Tally:
     """Counts by name and metric, and the latest notes of each name. Not thread-safe."""
 
-    __slots__ = ("_counts", "_notes")
+    __slots__ = ("_counts", "_notes", "deadlocks")
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
+        self.deadlocks: deque[tuple[float, tuple[Wait, ...]]] = deque(maxlen=_NOTABLE_KEPT)
+        """When the latest ones were broken, and their waits."""
         self._notes: dict[str, dict[Kept, deque[Note]]] = {}
 
     def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
@@ -200,6 +203,9 @@ class Collector:
             detail = event.holder or event.reason
             note = Note(monotonic(), event.kind, event.who, seconds, event.fencing_token, detail)
             self.note(event.server, event.names, note)
+        if event.circle and not event.name.startswith(BENCHMARK):
+            with self._guard:
+                self._tally(event.server).deadlocks.append((monotonic(), event.circle))
 
     def catch_up(self) -> None:
         """Count what is pending, and note of it what the pages of its locks show. Does not block."""
@@ -292,7 +298,7 @@ class Collector:
             if backend is None:  # the settings have changed meanwhile
                 continue
             try:
-                run_blocking(storage.add(backend, tally.figures(), tally.notes()))
+                run_blocking(storage.add(backend, tally.figures(), tally.notes(), tally.deadlocks))
             except Exception:  # the locks themselves tell their users what is wrong
                 logger.debug("The statistics of %s could not be sent", server, exc_info=True)
 

@@ -16,6 +16,8 @@ from redis_locks.values.text import shorten
 
 if TYPE_CHECKING:
     from redis_locks.connections.backends import Backend
+    from redis_locks.exceptions import Wait
+    from redis_locks.statistics.circles import Circle
 
 _CHUNK = 400
 """How many arguments one script call gets at most, so that no call keeps the server busy for long."""
@@ -72,7 +74,10 @@ class Noted(NamedTuple):
 
 
 async def add(
-    backend: Backend, figures: Mapping[str, int], notes: Iterable[tuple[str, str, Note]]
+    backend: Backend,
+    figures: Mapping[str, int],
+    notes: Iterable[tuple[str, str, Note]],
+    deadlocks: Iterable[tuple[float, tuple[Wait, ...]]] = (),
 ) -> None:
     """Add figures and notes to those of the server. Never twice: after an error they are not sent again.
 
@@ -80,6 +85,7 @@ async def add(
         backend: The server.
         figures: What to add to each figure, "METRIC NAME".
         notes: The lock, the list of notes ("frequent", "notable" or "ended"), and the note.
+        deadlocks: When each was broken, on ``time.monotonic()``, and its waits.
     """
     keys = backend.partitions()[0]
     counted = [part for pair in figures.items() for part in pair]
@@ -95,6 +101,11 @@ async def add(
         }
         age_ms = round((now - note.at) * 1000)
         noted += [name, kept, age_ms, json.dumps(words, separators=(",", ":"))]
+    for at, waits in deadlocks:
+        # Not imported above: most processes never have one.
+        from redis_locks.statistics import circles
+
+        noted += ["", "circles", round((now - at) * 1000), circles.written(waits)]
     link = await backend.driver.checkout()
     try:
         await _send(link, scripts.ADD, keys, counted)
@@ -150,3 +161,16 @@ async def notes(link: Link, keys: Keys, name: str, kept: Sequence[str]) -> list[
     (found,) = await link.call(scripts.NOTES, (keys, ("", name, *kept)))
     texts = (each.decode(errors="replace") for each in found)
     return [note for text in texts if (note := Noted.parse(text))]
+
+
+async def deadlocks(link: Link, keys: Keys) -> list[Circle]:
+    """Return the deadlocks of the last hour, latest first."""
+    from redis_locks.statistics.circles import Circle
+
+    (found,) = await link.call(scripts.NOTES, (keys, ("", "", "circles")))
+    kept = []
+    for each in found:
+        at_ms, _, words = each.decode(errors="replace").partition(" ")
+        if at_ms.isdecimal() and (circle := Circle.parse(int(at_ms), words)):
+            kept.append(circle)
+    return sorted(kept, key=lambda circle: -circle.at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import Final, NamedTuple
@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.statistics import storage
+from redis_locks.statistics.circles import KEPT, Circle
 from redis_locks.statistics.collector import INTERVAL, REST
 from redis_locks.statistics.histogram import quantile
 from redis_locks.statistics.history import histogram, totals
@@ -48,7 +49,11 @@ class Usual(NamedTuple):
 class Recent:
     """The figures of the last hour; up to a quarter more, so that nothing of the hour is missing."""
 
-    def __init__(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(
+        self, counts: Mapping[str, Mapping[str, int]], circles: Sequence[Circle] = ()
+    ) -> None:
+        self.circles = circles
+        """The latest deadlocks, latest first."""
         self.lost = sum(each.get("l", 0) for each in counts.values())
         self.deadlocks = sum(each.get("d", 0) for each in counts.values())
         self._holds: dict[str, dict[int, int]] = {}
@@ -62,6 +67,20 @@ class Recent:
             for bucket, count in holds.items():
                 alike[bucket] += count
         self._known: dict[str, Usual | None] = {}
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The locks that were held in the last hour, as far as they have figures of their own."""
+        return self._holds
+
+    def deadlocked(self, since: float) -> dict[str, float]:
+        """Return the locks of deadlocks that were broken since then, and when the latest of each was."""
+        return {
+            name: circle.at
+            for circle in reversed(self.circles)
+            if circle.at >= since
+            for name in circle.names
+        }
 
     def usual(self, name: str) -> Usual | None:
         """Return how long this lock, or those with a name like it, are held as a rule; None: not known."""
@@ -84,7 +103,7 @@ _read: WeakKeyDictionary[Backend, tuple[float, Recent]] = WeakKeyDictionary()
 
 
 def recent(*, using: str | None = None) -> Recent:
-    """Return the figures of the last hour, at most 5 s old; blocks for two round trips, or not at all.
+    """Return the figures of the last hour, at most 5 s old; blocks for three round trips, or not at all.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -92,11 +111,18 @@ def recent(*, using: str | None = None) -> Recent:
     backend = backend_for(using)
     known = _read.get(backend)
     if known is None or monotonic() - known[0] > INTERVAL:
-        keys = backend.partitions()[0]
-        ask = partial(storage.buckets, keys=keys, seconds=_QUARTER, count=_COUNT)
-        known = monotonic(), Recent(totals(run_blocking(backend.ask(backend.driver, ask))))
+        known = monotonic(), run_blocking(_recent(backend))
         _read[backend] = known
     return known[1]
+
+
+async def _recent(backend: Backend) -> Recent:
+    keys = backend.partitions()[0]
+    ask = partial(storage.buckets, keys=keys, seconds=_QUARTER, count=_COUNT)
+    buckets = await backend.ask(backend.driver, ask)
+    known = await backend.ask(backend.driver, partial(storage.deadlocks, keys=keys))
+    oldest = buckets[0].at_ms / 1000 - KEPT
+    return Recent(totals(buckets), [circle for circle in known if circle.at >= oldest])
 
 
 def troubles(within: float, *, using: str | None = None) -> dict[str, dict[str, int]]:

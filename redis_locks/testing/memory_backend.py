@@ -329,7 +329,7 @@ class _Memory:
     def _cancel(self, _keys: Keys, token: str, _waiter: str) -> bytes:
         return f"{token} 0".encode()  # nobody ever waits here
 
-    def _survey(self, names: Keys, _token: str) -> list[Any]:
+    def _survey(self, names: Keys, _token: str, _asking: str) -> list[Any]:
         now, at_ms, fields = monotonic(), _server_ms(), list[str]()
         for name in names:
             held = [each for each in self._living() if name in each.names]
@@ -339,7 +339,8 @@ class _Memory:
                 ends = at_ms + round((first.ends - now) * 1000)
                 numbers = (0, 0, len(held), since, ends, first.lease_ms)
                 who = "\n".join(each.who for each in held[:10])
-                fields += [name.decode(), *map(str, numbers), who, ""]
+                # Nobody waits here, and no holder is gone.
+                fields += [name.decode(), *map(str, numbers), who, "", "0", "", "0"]
         return [at_ms, "\0".join(fields).encode()]
 
     def _alert(self, _keys: Keys, _token: str, _again_ms: str, *firing: str) -> list[bytes]:

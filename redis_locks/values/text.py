@@ -49,6 +49,20 @@ def shorten(text: str, columns: int | None) -> str:
     return f"{_first(text, columns - 1 - end)}…{_first(text[::-1], end)[::-1]}"
 
 
+def wrapped(text: str, columns: int | None) -> list[str]:
+    """Return `text` as lines of so many columns, broken between words; None: as it is. A longer word loses its middle."""
+    if columns is None:
+        return [text]
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines[-1] else shorten(word, columns)
+        if width(longer) <= columns:
+            lines[-1] = longer
+        else:
+            lines.append(shorten(word, columns))
+    return lines
+
+
 def _first(text: str, columns: int) -> str:
     used = 0
     for i, character in enumerate(text):

@@ -79,11 +79,11 @@ def test_the_waits_in_progress_are_live_on_the_page_of_figures(
         page.wait_for_selector("text=Nobody waits.")
         waiter = hire()
         waiter.tell("acquire", name=name, lease=60)
-        page.wait_for_selector("text=1 waiter at 1 lock.")
+        page.wait_for_selector("text=1 waits, at 1 lock.")
         page.click(f".locks-waits >> text={name}")
         page.wait_for_selector("[data-state='live'] >> text=waited for by 1")
         page.go_back()
-        page.wait_for_selector("text=1 waiter at 1 lock.")
+        page.wait_for_selector("text=1 waits, at 1 lock.")
     waiter.answer()
     page.wait_for_selector("text=Nobody waits.")
 

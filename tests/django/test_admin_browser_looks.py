@@ -142,7 +142,7 @@ def test_nothing_is_wider_than_the_screen(
     count(server, name)
     page.goto(page.url.split("/lock/")[0] + f"/lock/stats/?q={name}")
     page.wait_for_selector("text=acquired")
-    page.wait_for_selector("text=150 waiters at 1 lock.")
+    page.wait_for_selector("text=150 wait, at 1 lock.")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     inspection.drain("web-1", using=server.url)
 

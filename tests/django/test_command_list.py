@@ -14,9 +14,9 @@ import pytest
 
 from redis_locks import Hold, Lock, inspection
 from redis_locks.inspection import LockInfo
-from tests.django.command_calls import Terminal, run
+from tests.django.command_calls import Terminal, fails, run
 from tests.django.command_line import environment
-from tests.support.parties import held, on_host, waited_for
+from tests.support.parties import ask, held, on_host, waited_for
 from tests.support.statistics import flush
 from tests.support.world import until
 
@@ -47,21 +47,48 @@ def test_the_list_is_tab_separated_when_stdout_is_not_a_terminal(name: str, hold
 
 def test_the_list_fits_a_terminal(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = run("list", out=Terminal())[0].splitlines()
-    assert "NAME RUNS HOLDER HELD WAITERS OLDEST" == " ".join(lines[0].split())
+    said, *lines = run("list", out=Terminal())[0].splitlines()
+    assert "Nobody waits." == said
+    assert "NAME RUNS HOLDER HELD WAITERS OLDEST LEFT" == " ".join(lines[0].split())
     assert name[:6] in lines[1]
-    assert str(os.getpid()) in lines[1]
     assert str(hold.fencing_token) not in lines[1]
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_the_list_says_how_long_leases_last_where_there_is_room(
+def test_the_list_says_who_holds_where_there_is_room(
     hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "150")
-    header, line = run("list", out=Terminal())[0].splitlines()
-    assert "NAME RUNS HOLDER HELD WAITERS OLDEST LEFT" == " ".join(header.split())
+    _, _, line = run("list", out=Terminal())[0].splitlines()
     assert "nightly report" in line
+    assert f"pid {os.getpid()}" in line
+
+
+def test_a_terminal_shows_a_screenful_and_says_how_many_more_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LINES", "24")
+    monkeypatch.setenv("COLUMNS", "80")
+    ask(((f"order:{number:03}", f"holder{number}.1") for number in range(507)), wait=0)
+    out, err = run("list", out=Terminal())
+    shown = [line for line in out.splitlines() if line.startswith("order:")]
+    assert 20 == len(shown)
+    assert "… 487 more (`--all`)\n" == err
+    assert len(out.splitlines()) + 1 < 24
+    everything, nothing = run("list", "--all", out=Terminal())
+    assert 507 == sum(line.startswith("order:") for line in everything.splitlines())
+    assert "" == nothing
+    # Programs get all.
+    assert 508 == len(run("list")[0].splitlines())
+    assert 507 == len(json.loads(run("list", "--json", out=Terminal())[0]))
+
+
+@pytest.mark.parametrize("verb", ["show", "release", "cancel"])
+def test_a_mistyped_name_is_answered_with_those_that_are_like_it(verb: str) -> None:
+    with held("account:17"), held("report"):
+        assert fails(verb, "acount:17").endswith("Did you mean 'account:17'?")
+        assert "Did you mean" not in fails(verb, "nothing-like-it")
+        assert "Did you mean 'account:17'?" in run("list", "acount:17", "--format", "table")[1]
 
 
 def test_the_list_in_json_has_full_values_and_seconds(name: str, hold: Hold) -> None:

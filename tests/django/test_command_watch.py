@@ -24,10 +24,10 @@ DOWN, UP = "\x1b[B", "\x1bOA"
 
 def test_the_screen_follows_the_locks_until_q(name: str) -> None:
     with Terminal("watch", f"{name}*", "--interval", "0.1") as terminal:
-        terminal.until_line("0 locks, 0 waiting")
+        terminal.until_line("  0 locks")
         with Lock(f"{name}:1", label="nightly"):
             terminal.until_line("nightly")
-        terminal.until_line("0 locks, 0 waiting")
+        terminal.until_line("  0 locks")
         terminal.type("q")
         status, shown = terminal.end()
         assert terminal.modes_before == terminal.modes
@@ -201,7 +201,7 @@ def test_a_slash_filters_while_one_types(name: str) -> None:
     ):
         terminal.until_line("2 locks")
         terminal.type("/NIGHTx\x7f")
-        terminal.until_line("1 lock,")
+        terminal.until_line("  1 lock  ")
         assert any("nightly" in line for line in terminal.frame)
         terminal.type("z")
         terminal.until_line("None of ")
@@ -212,12 +212,12 @@ def test_a_slash_filters_while_one_types(name: str) -> None:
 def test_lines_fit_whatever_the_size_and_figures_stay_whole(name: str) -> None:
     held = [Lock(f"{name}:{'x' * 60}{i}", lease=600, renew=False).acquire() for i in range(30)]
     with Terminal("watch", f"{name}*", "--sort", "name") as terminal:
-        terminal.until_line("30 locks, 0 waiting")
+        terminal.until_line("30 locks")
         for rows, columns in ((24, 80), (8, 50), (40, 132), (3, 20), (24, 80)):
             terminal.resize(rows, columns)
             frame = terminal.until_frame(lambda frame, rows=rows: len(frame) == rows)
             assert max(map(len, frame)) <= columns
-        assert "30 locks, 0 waiting" in frame[0]
+        assert "30 locks" in frame[0]
         assert held[0]
         terminal.type("\r")
         page = terminal.until_line("fencing token")
@@ -229,7 +229,7 @@ def test_lines_fit_whatever_the_size_and_figures_stay_whole(name: str) -> None:
 
 def test_a_server_that_goes_and_comes_back_is_watched_on(private_server: EmbeddedServer) -> None:
     with Terminal("watch", "--interval", "0.1", "--using", private_server.url) as terminal:
-        terminal.until_line("0 locks, 0 waiting")
+        terminal.until_line("  0 locks")
         private_server.kill()
         terminal.until_line("cannot be reached")
         terminal.until_line("This is from ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from redis_locks.inspection import HolderInfo, blockers
@@ -11,7 +12,9 @@ from redis_locks.inspection.survey import contended
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
 from redis_locks.management.locks.verb import Verb
-from redis_locks.values.text import duration, printable, shorten, width
+from redis_locks.statistics.circles import Circle
+from redis_locks.statistics.usual import recent
+from redis_locks.values.text import duration, printable, shorten, wrapped
 
 _WHO = ("host", "pid", "unit", "label")
 _COLUMNS = (
@@ -21,6 +24,13 @@ _COLUMNS = (
     *(f"holder_{field}" for field in _WHO),
     "held_for",
 )
+
+
+_NARROWEST = 24
+"""Columns that a session has at least, however deep in the tree it is."""
+
+_MOST_PAST = 3
+"""How many deadlocks of the last hour are told."""
 
 
 class Blocking(Verb):
@@ -42,8 +52,20 @@ class Blocking(Verb):
             console.note(
                 f"These are {len(locks):,} locks with waiters, long waits first. There may be more."
             )
-        if not pairs and options["format"] not in FOR_PROGRAMS:
+        if options["format"] in FOR_PROGRAMS:
+            return
+        if not pairs:
             console.note("Nobody waits for a lock that somebody holds.")
+        for line in _past(recent(using=options["using"]).circles[:_MOST_PAST], console.columns):
+            console.note(line)
+
+
+def _past(circles: Sequence[Circle], columns: int | None) -> Iterator[str]:
+    """Yield the latest deadlocks: who waited, for which locks, and at which lines of code."""
+    for circle in circles:
+        yield f"Deadlock broken at {datetime.fromtimestamp(circle.at, UTC):%H:%M:%S} UTC:"
+        for wait in circle.waits:
+            yield from _broken(printable(str(wait)), "- ", "  ", columns)
 
 
 def _row(pair: Blocked) -> Row:
@@ -58,12 +80,12 @@ def _row(pair: Blocked) -> Row:
 
 def _text(pairs: Sequence[Blocked], columns: int | None) -> Iterator[str]:
     for root in blockers.trees(pairs):
-        for line in _lines(root, "", "", columns):
-            yield shorten(line, columns)
+        yield from _lines(root, "", "", columns)
 
 
 def _lines(node: Node, first: str, rest: str, columns: int | None) -> Iterator[str]:
-    yield first + _line(node, None if columns is None else columns - len(first))
+    more = "│  " if node.blocks else "   "
+    yield from _broken(_line(node), first, rest + more, columns)
     for i, child in enumerate(node.blocks, 1):
         last = i == len(node.blocks)
         yield from _lines(
@@ -71,18 +93,22 @@ def _lines(node: Node, first: str, rest: str, columns: int | None) -> Iterator[s
         )
 
 
-def _line(node: Node, columns: int | None) -> str:
-    """Return what a session does. Where there is no room, who it is and the lock lose their middle: the rest is short."""
+def _broken(text: str, first: str, rest: str, columns: int | None) -> Iterator[str]:
+    """Yield a line, broken between words where it is too long, behind what stands before it. Deep down that is cut."""
+    room = None if columns is None else max(columns - max(len(first), len(rest)), _NARROWEST)
+    for place, line in enumerate(wrapped(text, room)):
+        before = rest if place else first
+        if room is not None and columns is not None:
+            before = before[max(0, len(before) - max(0, columns - room)) :]
+        yield shorten(before + line, columns)
+
+
+def _line(node: Node) -> str:
+    """Return what a session does."""
     who, lock = printable(str(node.who)), printable(node.lock or "")
     if isinstance(node.who, HolderInfo):
-        does, more = f" blocks {len(node.blocks)}", ""
-    else:
-        does, more = f" waits {duration(node.who.waited)} for ", _remark(node)
-    if columns is not None:
-        room = max(2, columns - len(does) - len(more))
-        lock = shorten(lock, max(room // 2, room - width(who)))
-        who = shorten(who, room - width(lock))
-    return f"{who}{does}{lock}{more}"
+        return f"{who} blocks {len(node.blocks)}"
+    return f"{who} waits {duration(node.who.waited)} for {lock}{_remark(node)}"
 
 
 def _remark(node: Node) -> str:

@@ -63,6 +63,11 @@ class Console:
         """The width of the terminal; None when stdout is none."""
         return shutil.get_terminal_size().columns if self.is_terminal else None
 
+    @property
+    def lines(self) -> int | None:
+        """The height of the terminal; None when stdout is none."""
+        return shutil.get_terminal_size().lines if self.is_terminal else None
+
     def report(self, report: Report, wanted: str | None, *, piped: str = "table") -> None:
         """Print an answer in the format `wanted`; None is a table, or `piped` if not on a terminal."""
         chosen = wanted or ("table" if self.is_terminal else piped)

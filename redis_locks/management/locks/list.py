@@ -10,16 +10,24 @@ from django.core.management.base import CommandParser
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.inspection import LockInfo
+from redis_locks.inspection.filters import Search
+from redis_locks.inspection.headline import headline
 from redis_locks.management.locks import selection
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
-from redis_locks.management.locks.selection import Selection
-from redis_locks.management.locks.table import table
+from redis_locks.management.locks.selection import Selection, did_you_mean
+from redis_locks.management.locks.table import table, word_for
 from redis_locks.management.locks.verb import Verb
-from redis_locks.statistics.usual import Recent
+from redis_locks.values.text import wrapped
 
 _HOLDER = ("host", "pid", "unit", "label", "held_for", "lease_left", "fencing_token")
-_COLUMNS = ("name", "mode", "holding", "waiting", *_HOLDER)
+_COLUMNS = ("name", "mode", "holding", "waiting", *_HOLDER, "state")
+
+_WIDTH = 100
+"""Of the headline, where stdout is no terminal."""
+
+_AROUND = 3
+"""Lines of a screen that are no locks, beside the headline: the header, how many more there are, and the prompt."""
 
 
 class List(Verb):
@@ -28,46 +36,78 @@ class List(Verb):
     name = "list"
     help = "List the locks that are held or waited for, trouble first."
     examples = ("list", "list 'account:*' --contended", "list --older 60 --sort held --json")
+    details = (
+        "STATE says what is wrong. gone: the holder's process or connection is. long: held far longer than usual. "
+        "stale: the lease is not being renewed. convoy: more callers come than the lock can serve. "
+        "deadlock: one was broken within 5 minutes. A terminal shows a screenful; --all shows all."
+    )
 
     def arguments(self, parser: CommandParser) -> None:
         """Add filters, order and limit."""
         selection.add_arguments(parser)
+        parser.add_argument(
+            "--all", action="store_true", help="on a terminal: more than a screenful"
+        )
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the locks; tab-separated when stdout is not a terminal."""
-        chosen = Selection.of(options)
+        chosen, wanted = Selection.of(options), options["format"]
         found = chosen.search(options["using"])
-        shown = found.part(0, chosen.limit)
-        console.report(_report(shown, console, found.recent), options["format"], piped="plain")
-        there, read = found.survey.total, len(found.survey.locks)
+        said = _said(found, console) if len(found) else []
+        most = chosen.limit
+        if wanted is None and most is None and not options.get("all") and console.lines:
+            most = max(1, console.lines - _AROUND - len(said))
+        shown = found.part(0, most)
+        console.report(_report(shown, console, found, said), wanted, piped="plain")
         if not found.complete:
             # Programs, too, must not take a part for all.
             console.note(
-                f"Of {there:,} locks, this looked at {read:,}: those with long waits, others with waiters, and those "
-                "whose leases end first. Give a name to find any other, or a --limit to look at more."
+                f"Of {found.survey.total:,} locks, this looked at {len(found.survey.locks):,}: those with long waits, "
+                "others with waiters, and those whose leases end first. Give a name to find any other, or a --limit to "
+                "look at more."
             )
-        if options["format"] in FOR_PROGRAMS:
-            return
-        if not there:
-            console.note("No lock is held or waited for.")
-        elif not shown:
-            console.note(f"None of the {there} locks matches.")
-        elif chosen.limit is not None and chosen.limit < len(found):
-            console.note(f"{len(shown)} of {len(found)} locks.")
-        others = [server for server in get_settings().server_names if server]
-        if others and options["using"] is None:
-            console.note(f"These are of the default server. Others: --using {' or '.join(others)}.")
+        if wanted not in FOR_PROGRAMS:
+            _tell_people(console, chosen, found, len(shown), options["using"])
 
 
-def _report(locks: Sequence[LockInfo], console: Console, recent: Recent) -> Report:
+def _tell_people(
+    console: Console, chosen: Selection, found: Search, shown: int, using: str | None
+) -> None:
+    """Note what is not listed, and why."""
+    there = found.survey.total
+    if not there:
+        console.note("No lock is held or waited for.")
+    elif not shown:
+        asked = "" if chosen.pattern is None else did_you_mean(chosen.pattern, using)
+        console.note(f"None of the {there:,} locks matches.{asked}")
+    elif chosen.limit is not None and chosen.limit < len(found):
+        console.note(f"{shown:,} of {len(found):,} locks.")
+    elif shown < len(found) and console.lines:
+        console.note(f"… {len(found) - shown:,} more (`--all`)")
+    others = [server for server in get_settings().server_names if server]
+    if others and using is None:
+        console.note(f"These are of the default server. Others: --using {' or '.join(others)}.")
+
+
+def _said(found: Search, console: Console) -> list[str]:
+    """Return the headline of the admin's list, as lines of the terminal."""
+    said = " ".join(sentence.text() for sentence in headline(found))
+    return wrapped(said, console.columns or _WIDTH)
+
+
+def _report(
+    locks: Sequence[LockInfo], console: Console, found: Search, said: Sequence[str]
+) -> Report:
     def text(columns: int | None) -> list[str]:
         if not locks:
             return []
-        header, *lines = table(locks, columns, recent)
-        return [console.style.MIGRATE_LABEL(header), *lines]
+        header, *lines = table(locks, columns, found.recent, found.states)
+        return [*said, console.style.MIGRATE_LABEL(header), *lines]
 
-    rows = [row for lock in locks for row in _rows(lock)]
-    return Report([asdict(lock) for lock in locks], _COLUMNS, rows, text)
+    words = {lock.name: word_for(found.states.get(lock.name)) for lock in locks}
+    rows = [row | {"state": words[lock.name]} for lock in locks for row in _rows(lock)]
+    document = [{**asdict(lock), "state": words[lock.name]} for lock in locks]
+    return Report(document, _COLUMNS, rows, text)
 
 
 def _rows(lock: LockInfo) -> list[Row]:

@@ -16,14 +16,8 @@ from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, audit
-from redis_locks.inspection.filters import (
-    LONG_WAIT,
-    Filter,
-    Search,
-    is_long,
-    is_renewed,
-    search,
-)
+from redis_locks.inspection.filters import Filter, Search, search
+from redis_locks.inspection.headline import headline
 from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
@@ -34,11 +28,14 @@ from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
-from redis_locks.values.text import duration, pad, printable, shorten, width
+from redis_locks.values.text import duration, pad, printable, shorten, width, wrapped
 
 _REVERSE, _PLAIN = "\x1b[7m", "\x1b[0m"
 _ABOVE, _BELOW = 3, 1
 """Lines above the rows: figures, a note, a header. Below them: the keys."""
+
+_MOST_SAID = 3
+"""Lines of the headline."""
 
 _MOST_SHOWN = 5
 """How many holds the question before a force-release names."""
@@ -185,7 +182,7 @@ class LiveScreen:
             body = self._lock(look, later, size)
         else:
             body = self._list(look, later, size)
-        above = [self._head(look, later, size.columns), *self._note(news, size.columns)]
+        above = [self._head(look, size.columns), *self._note(news, size.columns)]
         body = body[: max(0, size.lines - len(above) - _BELOW)]
         empty = [""] * (size.lines - len(above) - len(body) - _BELOW)
         return [*above, *body, *empty, self._bottom(size.columns)][-size.lines :]
@@ -307,17 +304,14 @@ class LiveScreen:
         ]
         return [line for text in texts for line in textwrap.wrap(text, columns) or [""]]
 
-    def _head(self, look: Look | None, later: float, columns: int) -> str:
+    def _head(self, look: Look | None, columns: int) -> str:
         parts = [time.strftime("%H:%M:%S")]
         if look is not None and look.found is not None:
             found, survey = look.found.found, look.found.survey
-            count, more = _counted(len(found)), "" if survey.counted else "+"
+            count = _counted(len(found))
             if not look.found.complete:
                 count = f"{len(found):,} of {_counted(survey.total)}"
-            parts.append(f"{count}, {sum(lock.waiting for lock in found)}{more} waiting")
-            waits = [lock.oldest_wait for lock in found if lock.waiting]
-            if waits:
-                parts[-1] += f", oldest {duration(max(waits) + later)}"
+            parts.append(count)
         # The figures stay whole.
         text = "  ".join(parts)
         room = columns - width(text) - 2
@@ -360,6 +354,9 @@ class LiveScreen:
                 if there
                 else "No lock is held or waited for.",
             ]
+        said = " ".join(sentence.text(later) for sentence in headline(found))
+        above = wrapped(said, size.columns)[:_MOST_SAID]
+        self._rows = max(1, self._rows - len(above))
         known = {lock.name: lock for lock in found.found[: self._chosen.limit]}
         self._names = list(known)
         if self._marked in known:
@@ -370,7 +367,9 @@ class LiveScreen:
         window = self._names[self._top : self._top + self._rows]
         # Those that have scrolled into view are read next; until then their summaries do.
         rows = [_later(look.locks.get(name) or _brief(known[name]), later) for name in window]
-        header, *texts = table([_one_line(row) for row in rows], size.columns, found.recent)
+        header, *texts = table(
+            [_one_line(row) for row in rows], size.columns, found.recent, found.states
+        )
         header = self._style.MIGRATE_LABEL(shorten(header, size.columns))
         marked = self._place - self._top
         painted = []
@@ -380,15 +379,10 @@ class LiveScreen:
                 painted.append(_REVERSE + pad(line, size.columns) + _PLAIN)
             else:
                 painted.append(self._painted(row, line, found))
-        return [header, *painted]
+        return [*above, header, *painted]
 
     def _painted(self, row: LockInfo, line: str, found: Search) -> str:
-        waited = max((waiter.waited for waiter in row.waiters), default=0.0)
-        usual = found.recent.usual(row.name)
-        if waited >= LONG_WAIT or any(
-            is_long(holder.held_for, usual) or not is_renewed(holder.lease_left, holder.lease)
-            for holder in row.holders
-        ):
+        if found.states[row.name].rank == 0:
             return self._style.ERROR(line)
         return self._style.WARNING(line) if row.waiting else line
 

@@ -14,6 +14,7 @@ from redis_locks.conf.name_function import both_forms
 from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
+from redis_locks.management.locks.selection import did_you_mean
 from redis_locks.management.locks.table import aligned
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import PastHold
@@ -49,7 +50,8 @@ class History(Verb):
         if options["format"] in FOR_PROGRAMS or found:
             return
         if get_settings().history:
-            console.note("No hold of this lock has ended in the last day.")
+            asked = did_you_mean(options["name"], options["using"])
+            console.note(f"No hold of this lock has ended in the last day.{asked}")
         else:
             console.note('None is kept. REDIS_LOCKS["HISTORY"] says how many to keep: 50, say.')
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -13,10 +14,15 @@ from redis_locks.conf.name_function import both_forms
 from redis_locks.inspection import filters
 from redis_locks.inspection.filters import Search
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.survey import MOST, Named
+from redis_locks.inspection.survey import MOST, Named, queues
 from redis_locks.management.locks.verb import count, seconds
+from redis_locks.statistics.usual import recent
+from redis_locks.values.text import printable
 
 _GLOB = frozenset("*?[")
+
+_ALIKE, _MOST_ALIKE = 0.75, 5_000
+"""How much of two names must be the same, and among how many locks such a name is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +79,15 @@ class Selection:
 def names_match(pattern: str, name: str) -> bool:
     """Whether a name on the server matches a pattern, as it stands or as code gives names."""
     return any(fnmatchcase(name, form) for form in both_forms(pattern))
+
+
+def did_you_mean(name: str, using: str | None) -> str:
+    """Return a question for who has mistyped a name, with a space before it; empty if no name is like it. Blocks."""
+    names = queues(using=using, most=_MOST_ALIKE).lengths
+    # Those that nobody holds now, but did in the last hour, are known by their figures.
+    known = dict.fromkeys([*names, *recent(using=using).names])
+    alike = get_close_matches(name, known, n=3, cutoff=_ALIKE)
+    return f" Did you mean {' or '.join(map(repr, map(printable, alike)))}?" if alike else ""
 
 
 def add_arguments(parser: CommandParser) -> None:

@@ -15,6 +15,7 @@ from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.story import Story, surroundings
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
+from redis_locks.management.locks.selection import did_you_mean
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.values.text import duration, printable, shorten
 
@@ -34,7 +35,7 @@ def find(name: str, using: str | None) -> LockInfo:
     lock = next(filter(None, found), None)
     if lock is None:
         called = " or ".join(f"'{printable(form)}'" for form in forms)
-        fail(f"Nobody holds lock {called} or waits for it.")
+        fail(f"Nobody holds lock {called} or waits for it.{did_you_mean(name, using)}")
     return lock
 
 

@@ -3,7 +3,8 @@
 -- KEYS: index
 -- ARGV: token (not used)
 --   2 how many ends of holds are kept for each lock
---   3... in turn: name, "frequent", "notable" or "ended", how long ago in ms, and JSON that people read
+--   3... in turn: name, "frequent", "notable" or "ended", how long ago in ms, and JSON that people read; of a deadlock,
+--   no name, and "circles"
 -- Reply: 1
 
 --include _stats
@@ -13,8 +14,10 @@ for i = 3, #ARGV, 4 do
   local key = list_of(kept, name)
   redis.call("LPUSH", key, text(clock() - ARGV[i + 2]) .. " " .. ARGV[i + 3])
   redis.call("LTRIM", key, 0, (MOST_NOTES[kept] or ARGV[2]) - 1)
-  redis.call("PEXPIRE", key, NOTES_KEPT_MS)
-  redis.call("ZADD", NOTED, text(clock()), name)
+  redis.call("PEXPIRE", key, kept == "circles" and CIRCLES_KEPT_MS or NOTES_KEPT_MS)
+  if name ~= "" then
+    redis.call("ZADD", NOTED, text(clock()), name)
+  end
 end
 redis.call("PEXPIRE", NOTED, NOTES_KEPT_MS)
 local surplus = redis.call("ZCARD", NOTED) - MOST_NOTED

@@ -3,7 +3,7 @@
 -- KEYS: index
 -- ARGV: token (not used)
 --   2 name
---   3... which lists: "frequent", "notable", "ended"
+--   3... which lists: "frequent", "notable", "ended"; without a name, "circles"
 -- Reply: texts "at_ms JSON", in no order
 
 --include _stats

@@ -250,8 +250,24 @@ def test_however_long_the_names_are_each_line_says_who_waits_and_for_how_long(
     assert ["web-1", "web-1", "web-1"] == re.findall(
         r"^\W*(web-1) ", "\n".join(lines), re.MULTILINE
     )
-    assert all(re.search(r" waits \d+\.\ds for [xy]+…[xy]+", line) for line in lines[1:])
-    assert lines[2].endswith(": DEADLOCK with the above")
+    said = " ".join(re.sub("[│├└─]", " ", "\n".join(lines)).split())
+    assert 2 == len(re.findall(r" waits \d+\.\ds for [xy]+…[xy]+", said))
+    assert said.endswith(": DEADLOCK with the above")
+
+
+def test_a_long_line_is_broken_between_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    ledger = "nightly:ledger:settlement:2026-11-28"
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        ask([(ledger, "a.1")], wait=0)
+        ask([(ledger, "b.2"), (ledger, "c.2")], wait=MINUTES)
+        first, *lines = run("blocking", out=Terminal())[0].splitlines()
+    assert first == "web-1 pid 4711 thread MainThread (many) blocks 2"
+    assert [
+        "├─ web-1 pid 4711 thread MainThread (many) waits",
+        "└─ web-1 pid 4711 thread MainThread (many) waits",
+    ] == [line.partition(" waits")[0] + " waits" for line in lines[::2]]
+    assert [f"│     {ledger}", f"      {ledger}"] == lines[1::2]
 
 
 def test_programs_get_a_line_for_each_waiter_and_holder(contended: None) -> None:
