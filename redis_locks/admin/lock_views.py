@@ -23,7 +23,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_shown, existing
-from redis_locks.admin.bulk import MOST_PARTIES, chosen, select
+from redis_locks.admin.bulk import MOST_PARTIES, Selection, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import (
     LockView,
@@ -248,7 +248,7 @@ class LockViews:
             )
             return redirect(back)
         if not selection.choices:
-            messages.warning(request, _("Nobody holds these locks or waits for them any more."))
+            messages.warning(request, _nobody(selection))
             return redirect(back)
         context = {
             "title": _("End holds and waits"),
@@ -372,6 +372,18 @@ class LockViews:
         }
         answer = TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
         return pages.kept_in(answer)
+
+
+def _nobody(selection: Selection) -> str:
+    """Return why there is nothing to end: of very many locks, only some were looked at."""
+    if selection.survey is None:
+        return _("Nobody holds these locks or waits for them any more.")
+    read = number_format(len(selection.survey.locks), force_grouping=True)
+    there = number_format(selection.survey.total, force_grouping=True)
+    text = _(
+        "Nothing was found in %(read)s of %(there)s locks. `manage.py locks drain` reads all locks for a host."
+    )
+    return text % {"read": read, "there": there}
 
 
 def _script_context() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from redis_locks import Lock, inspection
 from tests import elsewhere
 from tests.django.admin_pages import LIST, page_of, staff, text_of, viewer
-from tests.support.admin import end_at_once, mark_of
+from tests.support.admin import end_at_once, look_at_most, mark_of
 from tests.support.parties import MINUTES, ask, held, on_host, waited_for
 
 __all__ = ["viewer"]
@@ -67,6 +67,20 @@ def test_all_waiters_of_a_lock_are_offered_and_what_is_too_much_is_counted(
     assert 31 == len(offered(page))
     assert 20 == len(offered(cut))
     assert "There are more: come back for them." in cut
+
+
+def test_of_very_many_locks_a_part_is_read_and_the_page_says_so(
+    operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_at_most(monkeypatch, 30)
+    ask(((f"order:{number:03}", f"holder{number}.1") for number in range(100)), wait=0)
+    ask([("zebra", "holder.1")], wait=0, host="web-9")
+    page = text_of(operator, url("host=web-1"))
+    nobody = operator.get(url("host=web-9"), follow=True).content.decode()
+    assert 30 == len(offered(page))
+    assert "Of 101 locks, this looked at 30" in page
+    assert "<code>manage.py locks drain --host web-1</code> reads all of them." in page
+    assert "Nothing was found in 30 of 101 locks." in nobody
 
 
 def test_a_host_leads_to_what_it_holds_and_waits_for(operator: Client) -> None:

@@ -12,7 +12,7 @@ from redis_locks.admin import LockAdmin, bulk, page_content, server_strip
 from redis_locks.admin.paths import ServerPages, from_path, to_path
 from redis_locks.admin.screens import KNOWN
 from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
-from redis_locks.inspection import blockers, filters
+from redis_locks.inspection import blockers, filters, survey
 from redis_locks.inspection.survey import Queues, Survey
 from redis_locks.models import Lock
 
@@ -27,6 +27,17 @@ def show_parties(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
 def end_at_once(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """The page that ends many holds and waits at once shows so many."""
     monkeypatch.setattr(bulk, "MOST_PARTIES", most)
+
+
+def look_at_most(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """The page that ends many holds and waits at once looks at so many locks."""
+    for module, bound in (
+        (bulk, "MOST"),
+        (filters, "MOST"),
+        (filters, "FEW"),
+        (survey, "FEW_QUEUES"),
+    ):
+        monkeypatch.setattr(module, bound, most)
 
 
 def search_for_blockers(monkeypatch: pytest.MonkeyPatch, most: int) -> None:

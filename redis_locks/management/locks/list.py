@@ -61,11 +61,12 @@ class List(Verb):
         console.report(_report(shown, console, found, said), wanted, piped="plain")
         if not found.complete:
             # Programs, too, must not take a part for all.
-            console.note(
+            looked = (
                 f"Of {found.survey.total:,} locks, this looked at {len(found.survey.locks):,}: those with long waits, "
                 "others with waiters, and those whose leases end first. Give a name to find any other, or a --limit to "
                 "look at more."
             )
+            console.note("\n".join(wrapped(looked, console.columns)))
         if wanted not in FOR_PROGRAMS:
             _tell_people(console, chosen, found, len(shown), options["using"])
 
