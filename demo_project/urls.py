@@ -13,7 +13,6 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("failover/", include("demo_project.bank.failover.urls")),
     path("ledger/", include("demo_project.bank.ledger.urls")),
-    path("map/", include("demo_project.bank.map.urls")),
     path("problems/", include("demo_project.bank.problems.urls")),
     path("tellers/", include("demo_project.bank.tellers.urls")),
     path("", include("demo_project.bank.live.urls")),

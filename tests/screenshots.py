@@ -2,7 +2,7 @@
 
 They show the demo's site in headless Chromium, with money that is really moved, and locks that are really held and
 waited for. Only the figures of the hour before are made up, as nobody wants to wait for that hour. The pictures of the
-comparison and of the map, which want a quiet machine for some minutes, are taken with --comparison only.
+comparison, which wants a quiet machine for some minutes, is taken with --comparison only.
 """
 
 from __future__ import annotations
@@ -113,13 +113,6 @@ def take_ledger(site: str, page: Page) -> None:
     shrink("ledger")
 
 
-def take_map(site: str, page: Page) -> None:
-    """Take the picture of the map that was measured last."""
-    page.goto(f"{site}/map/")
-    page.locator("#run").screenshot(path=FOLDER / "map.png")
-    shrink("map")
-
-
 def take_locks(page: Page) -> None:
     """Take the pictures of the admin's pages of locks, of which the list is open."""
     page.wait_for_selector("text=3 waiting")
@@ -187,9 +180,6 @@ def main(*, comparison: bool) -> None:
             compare = [sys.executable, "manage.py", "compare", "--csv"]
             subprocess.run(compare, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
             take_comparison(site, page)
-            measure = [sys.executable, "manage.py", "map"]
-            subprocess.run(measure, cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
-            take_map(site, page)
 
 
 if __name__ == "__main__":

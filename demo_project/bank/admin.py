@@ -14,7 +14,7 @@ from redis_locks import LockBackendError
 
 from .compare.export import as_json, write_csv
 from .compare.progress import progress_of
-from .compare.runner import COMPARISONS
+from .compare.runner import COMPARISONS, for_this_server
 from .forms import ComparisonForm
 from .models import Comparison
 from .recorder import AlreadyRunning
@@ -90,7 +90,7 @@ class ComparisonAdmin(_ModelAdmin):
 
     def _start(self, request: HttpRequest, form: ComparisonForm) -> HttpResponse:
         try:
-            COMPARISONS.start(form.plan(), request.user)  # type: ignore[arg-type]
+            COMPARISONS.start(for_this_server(form.plan()), request.user)  # type: ignore[arg-type]
         except (AlreadyRunning, LockBackendError) as error:
             messages.error(request, str(error))
         else:

@@ -1,4 +1,4 @@
-"""What the page draws: each figure over the numbers of workers, one line for each strategy."""
+"""What the page draws: each figure by number of workers, marks of one kind for each strategy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ACCOUNTS_LABELS = {
 }
 
 FRONT = ("redis_lock", "optimistic", "watch_packed", "watch", "redis_lock_client", "script")
-"""The strategies whose lines are drawn unless the viewer asks for others."""
-MOST_LINES = 6
+"""The strategies that are drawn unless the viewer asks for others."""
+MOST_DRAWN = 6
 
 EXPLANATIONS = {
-    "transfers_per_second": "Each line joins the medians of the rounds. Whiskers show the slowest and the "
+    "transfers_per_second": "Each mark is the median of the rounds. Its whiskers are the slowest and the "
     "fastest round. Trips are those of a transfer that meets no conflict.",
     "p50_ms": "Half of the transfers take at most this long.",
     "p99_ms": "99 of 100 transfers take at most this long. Waiters in a queue wait alike; a caller that "
@@ -71,7 +71,7 @@ def _panel(metric: Metric, accounts: str, summaries: Summaries) -> dict[str, Any
     }
     workers = sorted({count for _, count in found})
     names = sorted(dict.fromkeys(name for name, _ in found), key=_position)
-    lines = sorted(names, key=lambda name: name not in FRONT)[:MOST_LINES]
+    drawn = sorted(names, key=lambda name: name not in FRONT)[:MOST_DRAWN]
     title = ACCOUNTS_LABELS[accounts]
     rows = [
         {
@@ -88,7 +88,7 @@ def _panel(metric: Metric, accounts: str, summaries: Summaries) -> dict[str, Any
         "logarithmic": metric.logarithmic,
         "workers": workers,
         "series": [
-            {**_series(metric, name, found, workers), "hidden": name not in lines} for name in names
+            {**_series(metric, name, found, workers), "hidden": name not in drawn} for name in names
         ],
         "marks": _marks(accounts, summaries) if metric is THROUGHPUT else [],
         "rows": rows,
@@ -133,7 +133,7 @@ def _cell(metric: Metric, summary: Summary | None) -> str:
 def _marks(accounts: str, summaries: Summaries) -> list[dict[str, Any]]:
     """Between which numbers of workers something changes, and what."""
     return [
-        {"between": found.between, "text": f"{label_of(found.strategy)} stops winning"}
+        {"between": found.between, "text": f"{label_of(found.strategy)} stops being better"}
         for found in crossovers_of(summaries)
         if found.accounts == accounts and is_main(found) and found.between
     ]

@@ -60,7 +60,7 @@ class ComparisonForm(forms.Form):
     )
 
     table_seconds = forms.FloatField(
-        label="Seconds for each lock of Table 11.2",
+        label="Seconds for each lock of Table 11.2 in each round",
         required=False,
         min_value=0,
         max_value=MAX_SECONDS,
@@ -119,6 +119,8 @@ def command_to_repeat(parameters: dict[str, Any]) -> str:
     """The command that makes a run again, however long it takes."""
     words = ["manage.py", "compare"]
     for name, value in parameters.items():
+        if name == "table_locks":  # those that the server has the commands for
+            continue
         values = value if isinstance(value, list) else [value]
         words += [f"--{name.replace('_', '-')}", *map(str, values)]
     return " ".join(words)

@@ -25,8 +25,8 @@ class Demo(LivingRow):
         return cls._default_manager.select_for_update().get(pk=1)
 
 
-class Run(LivingRow):
-    """One run of something that measures for a while."""
+class Comparison(LivingRow):
+    """One run of the comparison, over all its combinations of strategy, workers and accounts."""
 
     class Status(models.TextChoices):
         """How far the run has come."""
@@ -50,15 +50,14 @@ class Run(LivingRow):
     error = models.TextField(blank=True)
     # Who asked for the end of the run, which looks here while it works; empty: nobody.
     cancelled_by = models.CharField(max_length=150, blank=True)
+    # The rows of Table 11.2, as the benchmark of locks compares them; empty if it was left out.
+    book_table = models.JSONField(default=list)
 
     class Meta:
-        abstract = True
         ordering = ("-started", "-pk")
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it has not ended."""
-        return bool(self.status == self.Status.RUNNING)
+    def __str__(self) -> str:
+        return f"Comparison {self.pk}"
 
     @property
     def busy_percent(self) -> float:
@@ -66,29 +65,16 @@ class Run(LivingRow):
         return float(self.versions.get("busy_percent", 0))
 
 
-class Comparison(Run):
-    """One run of the comparison, over all its combinations of strategy, workers and accounts."""
+class Measurement(models.Model):
+    """What one strategy did in one round with one number of workers on one kind of accounts."""
 
-    # The rows of Table 11.2, as the library's benchmark compares them; empty if it was left out.
-    book_table = models.JSONField(default=list)
+    class Accounts(models.TextChoices):
+        """How likely it is that two workers meet."""
 
-    def __str__(self) -> str:
-        return f"Comparison {self.pk}"
+        HOT = "hot"
+        SPREAD = "spread"
 
-
-class Map(Run):
-    """One run over a grid of circumstances: which way is best where."""
-
-    def __str__(self) -> str:
-        return f"Map {self.pk}"
-
-
-class Measured(models.Model):
-    """What one strategy did in one round with one number of workers."""
-
-    strategy = models.CharField(
-        max_length=20,
-    )
+    strategy = models.CharField(max_length=20)
     workers = models.PositiveSmallIntegerField()
     round = models.PositiveSmallIntegerField(default=1)
     seconds = models.FloatField()
@@ -109,37 +95,13 @@ class Measured(models.Model):
     prevented = models.PositiveIntegerField(default=0)
     # To the Redis server, for each transfer; None where earlier versions did not count them.
     round_trips = models.FloatField(null=True)
-
-    class Meta:
-        abstract = True
-        ordering = ("pk",)
-
-    @property
-    def strategy_label(self) -> str:
-        """The strategy as the page names it."""
-        return label_of(self.strategy)
-
-    @property
-    def conserved(self) -> bool:
-        """Whether exactly as much money was there afterwards as before."""
-        return self.missing_cents == 0
-
-
-class Measurement(Measured):
-    """What one strategy did in one round with one number of workers on one kind of accounts."""
-
-    class Accounts(models.TextChoices):
-        """How likely it is that two workers meet."""
-
-        HOT = "hot"
-        SPREAD = "spread"
-
     comparison = models.ForeignKey(
         Comparison, on_delete=models.CASCADE, related_name="measurements"
     )
     accounts = models.CharField(max_length=6, choices=Accounts)
 
-    class Meta(Measured.Meta):
+    class Meta:
+        ordering = ("pk",)
         constraints = (
             models.UniqueConstraint(
                 fields=("comparison", "strategy", "workers", "accounts", "round"),
@@ -150,22 +112,12 @@ class Measurement(Measured):
     def __str__(self) -> str:
         return f"{self.strategy_label}, {self.workers} workers, {self.accounts} accounts"
 
+    @property
+    def strategy_label(self) -> str:
+        """The strategy as the page names it."""
+        return label_of(self.strategy)
 
-class MapMeasurement(Measured):
-    """What one strategy did in one round in one cell of the grid."""
-
-    map = models.ForeignKey(Map, on_delete=models.CASCADE, related_name="measurements")
-    accounts = models.PositiveIntegerField()
-    latency_ms = models.FloatField()
-    work_ms = models.FloatField()
-
-    class Meta(Measured.Meta):
-        constraints = (
-            models.UniqueConstraint(
-                fields=("map", "strategy", "accounts", "latency_ms", "work_ms", "round"),
-                name="bank_one_measurement_per_cell",
-            ),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.strategy_label}, {self.accounts} accounts, {self.latency_ms} ms, {self.work_ms} ms"
+    @property
+    def conserved(self) -> bool:
+        """Whether exactly as much money was there afterwards as before."""
+        return self.missing_cents == 0

@@ -1,15 +1,12 @@
-"""A way to the server that can be slow, can be cut, and can lose a reply."""
+"""A way to the server that can be cut, and can lose a reply."""
 
 from __future__ import annotations
 
 import select
 import socket
 import ssl
-import sys
 import tempfile
 import threading
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,11 +14,8 @@ from typing import Any, Self
 
 import redis
 
-from .processes import Actor, read_job, say
 from .server_url import url_of, url_through
 
-START_SECONDS = 30.0
-"""How long the process of a proxy may take to start."""
 _CHUNK = 65_536
 _UNBOUNDED = 2**31
 
@@ -76,18 +70,16 @@ class _End:
 class Proxy:
     """A unix socket in front of a server; use it in a ``with`` block.
 
-    One thread carries everything. A delay holds up each chunk by itself, so any number of chunks can be on the way.
+    One thread carries everything.
 
     Args:
         url: The address of the server.
         path: Where the socket is to be.
-        round_trip_seconds: What the way there and back takes, half of it each.
     """
 
-    def __init__(self, url: str, path: str, round_trip_seconds: float = 0.0) -> None:
+    def __init__(self, url: str, path: str) -> None:
         # The pool counts all that it has ever made: by its own limit of 100, the proxy would soon end.
         self._servers = redis.ConnectionPool.from_url(url, max_connections=_UNBOUNDED)
-        self._delay = round_trip_seconds / 2
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)
         self._listener.listen()
@@ -95,8 +87,6 @@ class Proxy:
         self._thread = threading.Thread(target=self._carry, name="proxy", daemon=True)
         self._lock = threading.Lock()
         self._ends: set[_End] = set()
-        # All have the same delay, so the first one is due first. No chunk: the sender has hung up.
-        self._on_the_way: deque[tuple[float, _End, bytes]] = deque()
         self._lost_word = b""
         self._every = 0
         self._seen = 0
@@ -135,14 +125,11 @@ class Proxy:
 
     def _carry(self) -> None:
         while True:
-            wait = self._on_the_way[0][0] - time.monotonic() if self._on_the_way else None
             full = [end for end in self._ends if end.is_full]
             sources: list[socket.socket | _End] = [self._alarm, *self._ends]
             if self._listener.fileno() >= 0:
                 sources.append(self._listener)
-            readable, writable, _ = select.select(
-                sources, full, [], wait if wait is None else max(0.0, wait)
-            )
+            readable, writable, _ = select.select(sources, full, [])
             for source in readable:
                 if source is self._alarm:
                     self._hang_up(*self._ends)
@@ -153,7 +140,6 @@ class Proxy:
                     self._accept()
             for end in writable:
                 end.send()
-            self._deliver()
 
     def _accept(self) -> None:
         client = _End(self._listener.accept()[0], is_client=True)
@@ -183,17 +169,10 @@ class Proxy:
             self._lost += 1
             self._hang_up(source)
             return
-        self._on_the_way.append((time.monotonic() + self._delay, source.other, chunk))
-
-    def _deliver(self) -> None:
-        while self._on_the_way and self._on_the_way[0][0] <= time.monotonic():
-            _, target, chunk = self._on_the_way.popleft()
-            if target not in self._ends:
-                continue
-            if chunk:
-                target.send(chunk)
-            else:
-                self._hang_up(target)
+        if chunk:
+            source.other.send(chunk)
+        else:
+            self._hang_up(source)
 
     def _hang_up(self, *ends: _End) -> None:
         with self._lock:
@@ -221,33 +200,6 @@ def proxy_for(conn: redis.Redis) -> Iterator[tuple[Proxy, str]]:
 
 
 @contextmanager
-def slow_way(conn: redis.Redis, round_trip_seconds: float) -> Iterator[str]:
-    """The address of a proxy that delays, in a process of its own: it takes no time from the threads of this one.
-
-    Raises:
-        ActorFailed: It did not start in time, or the site ends.
-        OSError: It cannot be started.
-    """
-    with _place_for_socket() as path:
-        job = {"url": url_of(conn), "path": path, "round_trip_seconds": round_trip_seconds}
-        with Actor("proxy", __name__, job) as actor:
-            if actor.hear(START_SECONDS) is None:
-                raise OSError(f"The proxy in front of the server did not start at {path}.")
-            yield url_through(conn, path)
-
-
-@contextmanager
 def _place_for_socket() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="bank-") as directory:
         yield str(Path(directory, "p.sock"))
-
-
-def main() -> None:
-    """Be a proxy, as the job describes it, until whoever started this process closes its input."""
-    with Proxy(**read_job()):
-        say("ready")
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Runs that measure something for a while: recorded in the database, at most one at a time anywhere."""
+"""Comparisons that run for a while: recorded in the database, at most one at a time anywhere."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from django_redis import get_redis_connection
 
 from redis_locks import LockNotAvailable, redis_lock
 
-from .models import Demo, Run
+from .models import Comparison, Demo
 from .persistence import no_own_server
 
 LOCK_NAME = "bank:comparison"
-"""Of all kinds of runs, as they would disturb each other. Runs on other servers are found in the database."""
+"""Of all runs, as they would disturb each other. Runs on other servers are found in the database."""
 
 Measured = Callable[[], None]
 Check = Callable[[], None]
@@ -31,7 +31,7 @@ class AlreadyRunning(Exception):
     """Another run is under way on this server or this database; the message says whose."""
 
     def __init__(self, which: str) -> None:
-        super().__init__(f"A comparison or a map is already running. {which}".strip())
+        super().__init__(f"A comparison is already running. {which}".strip())
 
 
 class CannotMeasure(Exception):
@@ -53,14 +53,12 @@ class AnyPlan(Protocol):
 
 
 P = TypeVar("P", bound=AnyPlan)
-R = TypeVar("R", bound=Run)
 
 
-class Recorder(Generic[P, R]):
-    """Runs plans of one kind, and records them in rows of `model`.
+class Recorder(Generic[P]):
+    """Runs plans, and records them.
 
     Args:
-        model: The rows.
         measure: Does all that a plan says. It is given the plan, the run's row, and two functions. It calls the first
             after each measurement, and the second several times a second, which raises once the run is to end.
         clear: Removes from Redis what a run has left there whose process died.
@@ -68,11 +66,9 @@ class Recorder(Generic[P, R]):
 
     def __init__(
         self,
-        model: type[R],
-        measure: Callable[[P, R, Measured, Check], None],
-        clear: Callable[[R], None],
+        measure: Callable[[P, Comparison, Measured, Check], None],
+        clear: Callable[[Comparison], None],
     ) -> None:
-        self._model = model
         self._measure = measure
         self._clear = clear
 
@@ -81,9 +77,9 @@ class Recorder(Generic[P, R]):
         plan: P,
         user: User | None = None,
         *,
-        on_start: Callable[[R], None] | None = None,
+        on_start: Callable[[Comparison], None] | None = None,
         on_measurement: Measured = lambda: None,
-    ) -> R:
+    ) -> Comparison:
         """Run the plan in this thread and return its row; blocks until it is finished.
 
         Args:
@@ -98,7 +94,7 @@ class Recorder(Generic[P, R]):
             CannotMeasure: Something is in the way; the row says so as well.
             WorkerError: A worker failed; the row says so as well.
         """
-        label = f"{self._model._meta.verbose_name} by {user or 'the command line'}"
+        label = f"comparison by {user or 'the command line'}"
         try:
             with redis_lock(LOCK_NAME, wait=0, label=label) as hold:
                 self.settle_interrupted()
@@ -110,7 +106,7 @@ class Recorder(Generic[P, R]):
                 except BaseException as error:
                     self._finish(run, _status_after(error), str(error) or type(error).__name__)
                     raise
-                self._finish(run, Run.Status.FINISHED)
+                self._finish(run, Comparison.Status.FINISHED)
                 return run
         except LockNotAvailable as error:
             raise AlreadyRunning(
@@ -126,7 +122,7 @@ class Recorder(Generic[P, R]):
         """
         started: Future[int] = Future()
 
-        def announce(run: R) -> None:
+        def announce(run: Comparison) -> None:
             started.set_result(run.pk)
 
         def work() -> None:
@@ -144,12 +140,12 @@ class Recorder(Generic[P, R]):
 
     def cancel(self, pk: int, who: str) -> bool:
         """Ask a run to end, which it does within a second, wherever it runs; False if it is not running."""
-        running = self._rows.filter(pk=pk, status=Run.Status.RUNNING)
+        running = self._rows.filter(pk=pk, status=Comparison.Status.RUNNING)
         return bool(running.update(cancelled_by=who))
 
     def settle_interrupted(self) -> None:
         """Mark runs whose process has died as interrupted; those that are alive go on."""
-        for run in self._rows.filter(status=Run.Status.RUNNING):
+        for run in self._rows.filter(status=Comparison.Status.RUNNING):
             if run.is_alive:
                 continue
             # A server that died with the run has nothing left of it.
@@ -157,33 +153,34 @@ class Recorder(Generic[P, R]):
                 self._clear(run)
             self._finish(
                 run,
-                Run.Status.INTERRUPTED,
+                Comparison.Status.INTERRUPTED,
                 "The process that ran it ended before it was finished.",
             )
 
     @property
     def _rows(self) -> Any:
-        return self._model._default_manager
+        return Comparison._default_manager
 
-    def _begin(self, plan: P, user: User | None) -> R:
+    def _begin(self, plan: P, user: User | None) -> Comparison:
         """Record that the plan runs.
 
         Raises:
-            AlreadyRunning: Another run, of any kind and on another server, has the same database.
+            AlreadyRunning: Another run, on another server, has the same database.
         """
         with atomic():
             # Two that begin at once cannot both find that nothing runs.
             Demo.locked()
-            for kind in Run.__subclasses__():
-                for other in kind._default_manager.filter(status=Run.Status.RUNNING):
-                    if other.is_alive:
-                        raise AlreadyRunning(f"It is {other}, run by process {other.process}.")
-            run: R = self._rows.create(
+            for other in self._rows.filter(status=Comparison.Status.RUNNING):
+                if other.is_alive:
+                    raise AlreadyRunning(f"It is {other}, run by process {other.process}.")
+            run: Comparison = self._rows.create(
                 parameters=plan.as_dict(), planned=len(plan), started_by=user
             )
         return run
 
-    def _measure_all(self, plan: P, run: R, on_measurement: Measured, check_hold: Check) -> None:
+    def _measure_all(
+        self, plan: P, run: Comparison, on_measurement: Measured, check_hold: Check
+    ) -> None:
         def check() -> None:
             check_hold()
             if not no_own_server():
@@ -204,15 +201,15 @@ class Recorder(Generic[P, R]):
 
         self._measure(plan, run, measured, check)
 
-    def _finish(self, run: R, status: Run.Status, error: str = "") -> None:
+    def _finish(self, run: Comparison, status: Comparison.Status, error: str = "") -> None:
         run.status, run.error, run.finished = status, error, timezone.now()
         # Not by save(), which fails if the row was deleted meanwhile.
         self._rows.filter(pk=run.pk).update(status=status, error=error, finished=run.finished)
 
 
-def _status_after(error: BaseException) -> Run.Status:
+def _status_after(error: BaseException) -> Comparison.Status:
     if isinstance(error, Cancelled):
-        return Run.Status.CANCELLED
+        return Comparison.Status.CANCELLED
     # Ctrl-C and its like are no fault of the run.
     is_fault = isinstance(error, Exception)
-    return Run.Status.FAILED if is_fault else Run.Status.INTERRUPTED
+    return Comparison.Status.FAILED if is_fault else Comparison.Status.INTERRUPTED

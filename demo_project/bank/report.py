@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from textwrap import fill
 from typing import TextIO
 
-from .compare.book import TableTurn, rows_of
+from redis_locks.benchmark.subjects import TWO_COMMANDS
+
+from .compare.book import NO_FOURTH_LOCK, TableTurn, rows_of, sentences_of
 from .compare.plan import ACCOUNTS, Cell, Plan
 from .compare.summaries import (
     P99,
@@ -23,8 +25,9 @@ from .compare.verdict import verdict_of
 from .models import Comparison
 from .strategies import ROWS_NOTE, STRATEGIES, Kind, durability_of
 
-BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "+/-", "book: tries", "acquires", "+/-")
-BOOK_TITLE = 'Table 11.2 of "Redis in Action", scaled to 10 s, beside the book'
+BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "±", "+/-", "book:", "acquires", "+/-")
+BOOK_TITLE = 'Table 11.2 of "Redis in Action", tries and acquires in 10 s, beside the book'
+BOOK_NOTE = "+/-: acquires beside the original lock. = no difference; ? not decided, as the rounds disagree or are too few."
 _WORDS = {"strategy", "money", "lock"}
 LINE = 80
 MOST_COLUMNS = 4
@@ -40,6 +43,11 @@ def print_report(stream: TextIO, comparison: Comparison, *, color: bool) -> None
     book = [row.cells for row in rows_of(comparison.book_table)]
     if book:
         _print_table(stream, BOOK_TITLE, BOOK_COLUMNS, book, color=color)
+        notes = [BOOK_NOTE, *sentences_of(comparison.book_table)]
+        if TWO_COMMANDS not in {row[0] for row in book}:
+            notes.append(NO_FOURTH_LOCK)
+        stream.writelines(fill(note, LINE) + "\n" for note in notes)
+        stream.write("\n")
     for accounts in dict.fromkeys(kind for kind, _, _ in summaries):
         table = {key[1:]: found for key, found in summaries.items() if key[0] == accounts}
         _print_accounts(stream, accounts, table, color=color)

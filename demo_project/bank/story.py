@@ -7,9 +7,13 @@ from typing import Any
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
+from redis_locks.benchmark.subjects import TWO_COMMANDS
+
 from .charts import ACCOUNTS_LABELS, charts_of, drawings_of
-from .compare.book import factors_of, rows_of
+from .compare.advice import answers_of
+from .compare.book import NO_FOURTH_LOCK, rows_of, sentences_of
 from .compare.findings import findings_of
+from .compare.gate import LEAST_ROUNDS
 from .compare.plan import ACCOUNTS
 from .compare.summaries import METRICS, Summaries, money_of, summarise_rounds
 from .compare.verdict import verdict_of
@@ -60,7 +64,10 @@ def story_of(comparison: Comparison | None) -> dict[str, Any]:
         "money": _money_rows(summaries),
         "overdraft_every": OVERDRAFT_EVERY,
         "book_table": rows_of(comparison.book_table) if comparison else [],
-        "book_factors": factors_of(comparison.book_table) if comparison else [],
+        "book_sentences": sentences_of(comparison.book_table) if comparison else [],
+        "no_fourth_lock": _no_fourth_lock(comparison),
+        "answers": answers_of(summaries),
+        "rounds": LEAST_ROUNDS,
         "metrics": METRICS,
         "figures": _figures(summaries),
         "repeat_link": link_to_repeat(comparison.parameters) if comparison else None,
@@ -74,9 +81,15 @@ def _tabs(comparison: Comparison | None, charts: list[dict[str, Any]]) -> list[d
     tabs = [(chart["id"], chart["title"]) for chart in charts]
     tabs += [("money", "Money")] if charts else []
     tabs += [("book", "Table 11.2")] if comparison and comparison.book_table else []
-    tabs += [("methods", "Methods and code")]
+    tabs += [("advice", "Which one should I use?"), ("methods", "Methods and code")]
     tabs += [("how", "How it was measured")] if comparison else []
     return [{"id": name, "label": label} for name, label in tabs]
+
+
+def _no_fourth_lock(comparison: Comparison | None) -> str:
+    """Which servers could show the fourth lock of Table 11.2; "" if it is shown, or the table is not."""
+    locks = {row["lock"] for row in comparison.book_table} if comparison else set()
+    return NO_FOURTH_LOCK if locks and TWO_COMMANDS not in locks else ""
 
 
 def _money_rows(summaries: Summaries) -> list[dict[str, Any]]:
@@ -119,7 +132,7 @@ def _facts(comparison: Comparison) -> list[tuple[str, object]]:
         ("Worker processes", ", ".join(map(str, parameters.get("workers", [])))),
         ("Rounds", parameters.get("rounds")),
         ("Seconds each", parameters.get("seconds")),
-        ("Seconds each, Table 11.2", parameters.get("table_seconds") or None),
+        ("Seconds each in a round, Table 11.2", parameters.get("table_seconds") or None),
     ]
     started = date_format(localtime(comparison.started), "DATETIME_FORMAT")
     known = [(LABELS.get(name, name), value) for name, value in comparison.versions.items()]

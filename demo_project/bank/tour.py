@@ -26,7 +26,6 @@ STEPS = (
         "admin:bank_comparison_changelist",
         "The first comparison: a verdict, charts, and the book's Table 11.2.",
     ),
-    Step("map:latest", "The map: which method is best where."),
     Step("admin:bank_comparison_start", "A run of your own. It goes on if you leave the page."),
     Step(
         "admin:redis_locks_lock_changelist",

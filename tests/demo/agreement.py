@@ -1,6 +1,6 @@
 """Whether runs agree on what the page says in words: ``python -m tests.demo.agreement [--runs 3] [options of compare]``.
 
-A run may find within noise what another one found to be ahead, and how often is printed; it may not find it behind.
+A run may leave open what another one found to be better, and how often is printed; it may not find it worse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from demo_project.bank.compare.rankings import Verdict
+    from demo_project.bank.compare.gate import Verdict
     from demo_project.bank.compare.summaries import Metric, Summaries
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,44 +26,44 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Claim:
-    """One run says in words that a strategy is ahead of another one."""
+    """One run says in words that a strategy is better than another one."""
 
     metric: Metric
     accounts: str
     workers: int
-    ahead: str
-    behind: str
+    better: str
+    worse: str
 
     def __str__(self) -> str:
         where = f"{self.accounts} accounts, {self.workers} workers"
-        return f"{self.metric.title}, {where}: {self.ahead} ahead of {self.behind}"
+        return f"{self.metric.title}, {where}: {self.better} better than {self.worse}"
 
     def verdict_of(self, summaries: Summaries) -> Verdict:
         """What another run says of the same two."""
         from demo_project.bank.compare.rankings import compare
 
         one, other = (
-            summaries[self.accounts, self.workers, name] for name in (self.ahead, self.behind)
+            summaries[self.accounts, self.workers, name] for name in (self.better, self.worse)
         )
-        return compare(one, other, self.metric)
+        return compare(one, other, self.metric).verdict
 
 
 def claims_of(summaries: Summaries) -> Iterator[Claim]:
-    """Everything that the page says of who is ahead of whom."""
+    """Everything that the page says of who is better than whom."""
     from demo_project.bank.compare.findings import crossovers_of, orders_of
-    from demo_project.bank.compare.rankings import Verdict
+    from demo_project.bank.compare.gate import Verdict
     from demo_project.bank.compare.summaries import THROUGHPUT
 
     for order in orders_of(summaries):
         for better, worse in pairwise(order.places):
-            if worse.after is Verdict.AHEAD:
+            if worse.after and worse.after.verdict is Verdict.BETTER:
                 pair = better.summary.strategy, worse.summary.strategy
                 yield Claim(order.metric, order.accounts, order.workers, *pair)
     for found in crossovers_of(summaries):
         pair = found.strategy, found.rival
-        for workers in found.ahead:
+        for workers in found.better:
             yield Claim(THROUGHPUT, found.accounts, workers, *pair)
-        for workers in found.behind:
+        for workers in found.worse:
             yield Claim(THROUGHPUT, found.accounts, workers, *pair[::-1])
 
 
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str]) -> int:
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "demo_project.settings")
     django.setup()
-    from demo_project.bank.compare.rankings import Verdict
+    from demo_project.bank.compare.gate import Verdict
 
     parser = argparse.ArgumentParser(prog="python -m tests.demo.agreement")
     parser.add_argument("--runs", type=int, default=3)
@@ -108,18 +108,19 @@ def main(arguments: Sequence[str]) -> int:
     found = list(held_against_each_other(runs))
     for title, verdicts in _by_metric(found).items():
         print(f"{title}: {share_of(verdicts)}")  # noqa: T201 - for whoever runs it
-    against = [claim for claim, verdict in found if verdict is Verdict.BEHIND]
+    against = [claim for claim, verdict in found if verdict is Verdict.WORSE]
     for claim in against:
         print(f"contradicted: {claim}")  # noqa: T201 - as above
     return int(bool(against))
 
 
 def share_of(verdicts: Counter[Verdict]) -> str:
-    """How many claims of one run another run makes as well, calls noise, or contradicts, and the share of noise."""
+    """How many claims of one run another run makes as well, leaves open, or contradicts, and the share left open."""
     counts = ", ".join(f"{count} {verdict.value}" for verdict, count in verdicts.items())
-    noise = sum(count for verdict, count in verdicts.items() if verdict.value == "within noise")
-    share = 100 * noise / verdicts.total()
-    return f"said to be ahead in one run, in another one: {counts}; {share:.0f}% called noise"
+    words = ("no difference", "not decided")
+    left = sum(count for verdict, count in verdicts.items() if verdict.value in words)
+    share = 100 * left / verdicts.total()
+    return f"said to be better in one run, in another one: {counts}; {share:.0f}% left open"
 
 
 def _by_metric(found: Iterable[tuple[Claim, Verdict]]) -> dict[str, Counter[Verdict]]:

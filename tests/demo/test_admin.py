@@ -189,7 +189,7 @@ def test_a_second_start_is_told_who_holds_the_lock(staff: Client, other_run: Non
 @override_locks("busy")
 def test_the_form_says_so_when_any_run_is_under_way(staff: Client) -> None:
     page = staff.post(reverse(START), FORM, follow=True).content.decode()
-    assert "A comparison or a map is already running." in page
+    assert "A comparison is already running." in page
     assert not Comparison.objects.exists()
 
 

@@ -1,4 +1,4 @@
-"""Repeated runs do not contradict what the page of one run states in words; some of it they find within noise."""
+"""Repeated runs do not contradict what the page of one run states in words; some of it they leave open."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from demo_project.bank.compare.rankings import Verdict
+from demo_project.bank.compare.gate import Verdict
 from demo_project.bank.compare.summaries import Summaries, summarise_rounds
 from tests.demo.agreement import ROOT, claims_of, held_against_each_other, share_of
 from tests.demo.runs import rounds_of
@@ -28,21 +28,21 @@ BEHIND = run_with([1000, 1100, 900], [2000, 2100, 1900])
 
 def test_a_claim_is_what_the_page_says_of_an_order_or_of_a_crossover() -> None:
     (claim,) = set(claims_of(AHEAD))
-    assert "Throughput, hot accounts, 2 workers: optimistic ahead of redis_lock" == str(claim)
+    assert "Throughput, hot accounts, 2 workers: optimistic better than redis_lock" == str(claim)
     (opposite,) = set(claims_of(BEHIND))
-    assert ("redis_lock", "optimistic") == (opposite.ahead, opposite.behind)
+    assert ("redis_lock", "optimistic") == (opposite.better, opposite.worse)
     assert [] == list(claims_of(CLOSE))
 
 
 def test_runs_that_contradict_each_other_are_found() -> None:
-    assert [Verdict.BEHIND] * 2 == [how for _, how in held_against_each_other([AHEAD, BEHIND])]
-    assert [Verdict.ALIKE] == [how for _, how in held_against_each_other([AHEAD, CLOSE])]
-    assert [Verdict.AHEAD] * 2 == [how for _, how in held_against_each_other([AHEAD, AHEAD])]
+    assert [Verdict.WORSE] * 2 == [how for _, how in held_against_each_other([AHEAD, BEHIND])]
+    assert [Verdict.NO_DIFFERENCE] == [how for _, how in held_against_each_other([AHEAD, CLOSE])]
+    assert [Verdict.BETTER] * 2 == [how for _, how in held_against_each_other([AHEAD, AHEAD])]
 
 
-def test_the_share_that_another_run_calls_noise_is_told() -> None:
+def test_the_share_that_another_run_leaves_open_is_told() -> None:
     found = Counter(how for _, how in held_against_each_other([AHEAD, AHEAD, CLOSE]))
-    said = "said to be ahead in one run, in another one: 2 ahead, 2 within noise; 50% called noise"
+    said = "said to be better in one run, in another one: 2 better, 2 no difference; 50% left open"
     assert said == share_of(found)
 
 
@@ -65,4 +65,4 @@ def test_three_runs_do_not_contradict_each_other(tmp_path: Path) -> None:
         check=False,
     )
     assert 0 == ran.returncode, ran.stdout + ran.stderr
-    assert "Throughput: said to be ahead in one run" in ran.stdout
+    assert "Throughput: said to be better in one run" in ran.stdout

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -15,18 +16,27 @@ from django.urls import reverse
 from demo_project.bank.compare import book
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
-from demo_project.bank.compare.runner import COMPARISONS
+from demo_project.bank.compare.runner import COMPARISONS, for_this_server
 from demo_project.bank.models import Comparison
 from demo_project.bank.recorder import Cancelled, CannotMeasure
 from demo_project.bank.report import print_report
 from redis_locks import Lock
 from tests.demo.runs import finished_run
 from tests.elsewhere import held
-from tests.support.benchmark import NAME, SUBJECTS, Figures, compare, our_keys
+from tests.support.benchmark import (
+    NAME,
+    SUBJECTS,
+    TWO_COMMANDS,
+    Figures,
+    compare,
+    compares_and_deletes,
+    our_keys,
+    subjects,
+)
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
 
-PLAN = Plan(0.05, (1,), ("script",), ("hot",), rounds=1, table_seconds=0.05)
+PLAN = Plan(0.05, (1,), ("script",), ("hot",), rounds=2, table_seconds=0.05)
 
 
 @pytest.fixture
@@ -49,11 +59,13 @@ def forgotten(client: redis.Redis) -> Iterator[None]:
     client.delete(our_keys(NAME).lock)
 
 
-def table(seconds: float) -> list[dict[str, Any]]:
-    """Rows as a run of so many seconds has them, in which the Lua lock is acquired twice as often."""
-    acquires = {"original": 100, "lua": 200, "redis_locks": 300}
+def table(
+    seconds: float, rounds: Sequence[Sequence[int]] = ((30, 33, 37), (60, 66, 74), (90, 100, 110))
+) -> list[dict[str, Any]]:
+    """Rows as a run of so many seconds has them: the original lock, the Lua lock and ours, round by round."""
     found = {
-        (lock, 2): Figures(count + 50, count, 1.0, 0.001, 2.0) for lock, count in acquires.items()
+        (lock, 2): Figures(sum(each) + 50, sum(each), 1.0, 0.001, 2.0, each)
+        for lock, each in zip(("original", "lua", "redis_locks"), rounds, strict=True)
     }
     return [row.__dict__ for row in compare(found, seconds)]
 
@@ -67,13 +79,26 @@ def test_a_run_measures_the_table_first_and_counts_its_turns(few: None, left: No
         seen.append(progress_of(run)["text"])
 
     run = COMPARISONS.run(PLAN, on_measurement=look)
-    turns = [(lock, clients) for clients in (1, 2) for lock in ("original", "lua", "redis_locks")]
+    turns = [(lock, clients) for clients in (1, 2) for lock in PLAN.table_locks]
     assert turns == [(row["lock"], row["clients"]) for row in run.book_table]
     assert all(0 < row["acquires"] <= row["tries"] for row in run.book_table)
-    assert len(PLAN) == len(seen) == run.measured == run.planned == len(turns) + 1
+    assert all(PLAN.rounds == len(row["rounds"]) for row in run.book_table)
+    assert all(row["acquires"] == sum(row["rounds"]) for row in run.book_table)
+    assert len(PLAN) == len(seen) == run.measured == run.planned == PLAN.rounds * (len(turns) + 1)
     assert "Table 11.2: Lua, of the book, 1 process" in seen[0]
-    assert "Table 11.2: redis_locks, 2 processes" in seen[4]
-    assert "round 1 of 1: One Lua script" in seen[5]
+    assert f"round 1 of {PLAN.rounds}: One Lua script" in seen[PLAN.rounds * len(turns) - 1]
+
+
+def test_the_fourth_lock_is_measured_where_the_server_has_its_command(
+    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has = bool(compares_and_deletes(client))
+    assert has == (TWO_COMMANDS in for_this_server(PLAN).table_locks)
+    assert Plan() == for_this_server(Plan())  # without the table, nobody is asked
+    monkeypatch.setattr(subjects.book_locks, "compares_and_deletes", lambda _: "DELEX")
+    assert book.LOCKS == for_this_server(PLAN).table_locks
+    monkeypatch.setattr(subjects.book_locks, "compares_and_deletes", lambda _: "")
+    assert book.ON_ANY_SERVER == for_this_server(PLAN).table_locks
 
 
 def test_a_run_is_cancelled_while_it_measures_the_table(few: None, left: None) -> None:
@@ -108,11 +133,34 @@ def test_keys_of_somebody_else_are_not_touched(few: None, client: redis.Redis) -
 
 def test_counts_are_shown_as_in_ten_seconds_like_the_book_s() -> None:
     original, lua, ours = book.rows_of(table(seconds=0.5))
-    assert ("3,000", "2,000", "+0%") == original.here
+    assert ("3,000", "2,000", "±10%", "") == (
+        original.tries,
+        original.acquires,
+        original.spread,
+        original.told,
+    )
     assert ("30,085", "22,507", "+0%") == original.book
-    assert ("5,000", "4,000", "+100%") == lua.here
+    assert ("5,000", "4,000", "better, +100%") == (lua.tries, lua.acquires, lua.told)
     assert ("50,404", "42,199", "+87%") == lua.book
-    assert ("+200%", ("", "", "")) == (ours.here[2], ours.book)
+    assert ("better, +200%", ("", "", "")) == (ours.told, ours.book)
+
+
+def test_a_change_that_the_rounds_do_not_show_is_not_stated() -> None:
+    disagreeing = [(30, 33, 37), (90, 20, 60), (31, 32, 36)]
+    _, lua, ours = book.rows_of(table(1, disagreeing))
+    assert (("not decided", "?"), ("no difference", "=")) == (
+        (lua.told, lua.cells[5]),
+        (ours.told, ours.cells[5]),
+    )
+    _, slower, _ = book.rows_of(table(1, [(60, 66, 74), (30, 33, 37), (1, 1, 1)]))
+    assert ("original better, -50%", "-50%") == (slower.told, slower.cells[5])
+
+
+def test_a_table_of_a_run_without_rounds_states_nothing() -> None:
+    rows = [{key: value for key, value in row.items() if key != "rounds"} for row in table(1)]
+    assert [("", ""), ("", "not decided"), ("", "not decided")] == [
+        (row.spread, row.told) for row in book.rows_of(rows)
+    ]
 
 
 def test_a_row_of_a_lock_that_is_gone_can_still_be_read() -> None:
@@ -127,10 +175,12 @@ def test_the_page_has_the_table_beside_the_book_s_figures() -> None:
     page = browser.get(reverse("admin:bank_comparison_change", args=[run.pk])).content.decode()
     rows = page.partition('id="book-table"')[2].partition("</table>")[0]
     assert 3 == rows.count('<th scope="row">')
-    for cell in ("Lua, of the book", "5,000", "42,199", "+100%", "+87%", "-"):
+    for cell in ("Lua, of the book", "5,000", "42,199", "better, +100%", "+87%", "-"):
         assert f">{cell}<" in rows
+    # The server of that run had no command for the fourth lock.
+    assert book.NO_FOURTH_LOCK in page
     exported = browser.get(reverse("admin:bank_comparison_json", args=[run.pk])).json()
-    assert run.book_table == exported["table_11_2"]
+    assert json.loads(json.dumps(run.book_table)) == exported["table_11_2"]
 
 
 def test_a_run_without_the_table_does_not_show_one() -> None:
@@ -155,13 +205,18 @@ def test_the_terminal_shows_the_table_in_80_columns() -> None:
     print_report(out, run, color=False)
     lines = out.getvalue().splitlines()
     assert 'Table 11.2 of "Redis in Action"' in lines[0]
-    assert "lua 2 500,000 400,000 +100% 50,404 42,199 +87%" == " ".join(lines[3].split())
+    assert "lua 2 500,000 400,000 ±10% +100% 50,404 42,199 +87%" == " ".join(lines[3].split())
     assert max(map(len, lines)) <= 80
+    said = " ".join(out.getvalue().split())
+    assert "= no difference; ? not decided" in said
+    assert book.NO_FOURTH_LOCK in said
 
 
-def test_the_factors_are_told_beside_the_book_s() -> None:
+def test_what_the_rounds_say_of_the_locks_is_told_beside_the_book() -> None:
     assert [
-        "In the book (Lua, of the book): +87 % with 2 clients, against the original lock.",
-        "Here (Lua, of the book): +100 % with 2 clients, against the original lock.",
-        "Here (redis_locks): +200 % with 2 clients, against the original lock.",
-    ] == book.factors_of(table(10))
+        "By number of clients, the Lua lock against the original lock: the Lua lock is better with 2 "
+        "(2.0x, 2.0x to 2.0x in the rounds).",
+        "By number of clients, redis_locks against the Lua lock: redis_locks is better with 2 "
+        "(1.50x, 1.49x to 1.52x in the rounds).",
+        "In the book, acquires of the Lua lock beside the original lock: +87 % with 2.",
+    ] == book.sentences_of(table(10))

@@ -153,12 +153,9 @@ def test_a_second_demo_refuses_and_leaves_the_first_one_s_login_and_run_alone(
         compared = manage(environment, "compare", *SHORT)
         assert 1 == compared.returncode
         assert (
-            "A comparison or a map is already running. It is Comparison 1, run by process "
+            "A comparison is already running. It is Comparison 1, run by process "
             f"{gethostname()} {first.pid}."
         ) in compared.stderr
-        # A map of its own server would disturb it as well.
-        mapped = manage(environment, "map")
-        assert "It is Comparison 1, run by" in mapped.stderr
         typed = re.search(r"^ +(.* locks list)$", said, re.MULTILINE)
         assert typed
         assert "REDIS_URL" not in typed[1]
@@ -414,31 +411,6 @@ def test_compare_without_a_server_says_so(migrated: dict[str, str], tmp_path: Pa
     assert result.returncode == 1
     assert "nobody.sock" in result.stderr
     assert "Traceback" not in result.stderr
-
-
-@pytest.mark.ci
-@pytest.mark.timeout(240)
-def test_map_prints_tables_for_80_columns_and_answers(migrated: dict[str, str]) -> None:
-    tiny = ["--workers", "2", "--accounts", "10", "--work-ms", "0", "--seconds", "0.1"]
-    result = manage(migrated, "map", *tiny)
-    assert result.returncode == 0, result.stderr
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert re.search(r"^work  2 accounts +10 accounts$", result.stdout, re.MULTILINE)
-    near, far = map(float, re.findall(r"a round trip of ([\d.]+) ms:", result.stdout))
-    assert near > 0
-    assert far >= 1  # the latency that is asked for by default
-    assert 5 == result.stdout.count("?\n")
-    assert 2 == len(
-        re.findall(
-            r"^Round trips for a transfer: redis_lock packed 2\.\d", result.stdout, re.MULTILINE
-        )
-    )
-    cells = json.loads(manage(migrated, "map", *tiny, "--latency-ms", "0", "--json").stdout)[
-        "cells"
-    ]
-    assert [2, 10] == [cell["accounts"] for cell in cells]
-    refused = manage(migrated, "map", "--accounts", "1")
-    assert "accounts must be from 2 to 1000, not 1." in refused.stderr
 
 
 @pytest.mark.ci

@@ -176,34 +176,6 @@ def test_the_ledger_fits_a_phone_and_axe_finds_nothing(browser: Browser, site: S
     assert problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_map_is_measured_with_the_keyboard_and_fits_a_phone(
-    browser: Browser, site: Site, scheme: str
-) -> None:
-    problems: list[str] = []
-    page = new_page(
-        browser,
-        problems,
-        viewport={"width": 390, "height": 844},
-        color_scheme=scheme,
-        bypass_csp=True,
-    )
-    page.goto(f"{site.url}map/")
-    for slider in ("latency_ms", "work_ms"):
-        page.focus(f"#id_{slider}")
-        page.keyboard.press("Home")
-        assert "0 ms" == page.inner_text(f"output[for=id_{slider}]")
-    page.focus("#id_workers")
-    page.keyboard.press("Home")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#run-title >> text=finished", timeout=90_000)
-    assert page.locator(".grid .cell").count() == 4
-    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert page.evaluate(WIDEST) == 390
-    assert serious(page) == []
-    assert problems == []
-
-
 def test_the_page_of_problems_fits_a_phone_and_shows_two_timelines(
     browser: Browser, site: Site
 ) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import statistics
 import time
 import uuid
 from math import inf
 from pathlib import Path
 
-import psutil
 import pytest
 import redis
 from django.test import Client
@@ -20,7 +18,7 @@ from demo_project.bank.problems.drawing import WIDTH, timelines_of, verdict_of
 from demo_project.bank.problems.experiment import PROBLEMS, Course, run_problem
 from demo_project.bank.problems.lost_replies import TRANSFERS
 from demo_project.bank.processes import Event
-from demo_project.bank.proxy import proxy_for, slow_way
+from demo_project.bank.proxy import proxy_for
 from demo_project.bank.server_url import url_of
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
@@ -168,7 +166,7 @@ def test_a_proxy_serves_any_number_of_connections(client: redis.Redis) -> None:
 USER, PASSWORD = "teller", "p:a/s?s@w%rd"
 
 
-def test_a_proxy_serves_a_user_whose_password_no_process_shows() -> None:
+def test_a_proxy_serves_a_user_with_a_password() -> None:
     with EmbeddedServer(use_environment=False) as server, server.client() as admin:
         admin.acl_setuser(
             USER, enabled=True, passwords=[f"+{PASSWORD}"], keys=["*"], commands=["+@all"]
@@ -176,13 +174,8 @@ def test_a_proxy_serves_a_user_whose_password_no_process_shows() -> None:
         admin.config_set("requirepass", "another")
         path = server.url.removeprefix("unix://")
         conn = redis.Redis(unix_socket_path=path, username=USER, password=PASSWORD)
-        with proxy_for(conn) as (_, near), slow_way(conn, 0.001) as far:
-            for url in (near, far):
-                with redis.Redis.from_url(url) as client:
-                    assert USER == client.acl_whoami()
-            started = psutil.Process().children(recursive=True)
-            assert [one for one in started if "demo_project.bank.proxy" in one.cmdline()]
-            assert not [one for one in started if "p:a" in " ".join(one.cmdline())]
+        with proxy_for(conn) as (_, url), redis.Redis.from_url(url) as client:
+            assert USER == client.acl_whoami()
 
 
 def test_a_proxy_reaches_a_server_behind_tls(tmp_path: Path) -> None:
@@ -201,25 +194,6 @@ def test_a_proxy_reaches_a_server_behind_tls(tmp_path: Path) -> None:
             with pytest.raises(redis.ConnectionError):
                 client.incr("proxied")
             assert b"1" == client.get("proxied")
-
-
-def test_a_slow_way_takes_its_time_and_no_throughput(client: redis.Redis) -> None:
-    seconds, many = 0.04, 200
-    with slow_way(client, seconds) as url:
-        slow = redis.Redis.from_url(url)
-        times = []
-        for _ in range(15):
-            before = time.perf_counter()
-            slow.ping()
-            times.append(time.perf_counter() - before)
-        assert seconds <= statistics.median(times) < 2 * seconds
-        link = slow.connection_pool.get_connection()
-        before = time.perf_counter()
-        for _ in range(many):
-            link.send_command("PING")
-        assert {b"PONG"} == {link.read_response() for _ in range(many)}
-        # One after the other, they would take 8 s.
-        assert time.perf_counter() - before < many * seconds / 8
 
 
 def test_a_proxy_carries_more_than_its_sockets_hold_at_once(client: redis.Redis) -> None:

@@ -6,7 +6,6 @@ import math
 import threading
 import uuid
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,7 @@ from demo_project.bank.compare.plan import OVERHEAD_SECONDS, Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.runner import COMPARISONS
 from demo_project.bank.compare.worker import Job, work
-from demo_project.bank.map.survey import Survey
-from demo_project.bank.map.surveyor import MAPS
-from demo_project.bank.models import Comparison, Map
+from demo_project.bank.models import Comparison
 from demo_project.bank.recorder import AlreadyRunning, CannotMeasure, Recorder
 from demo_project.bank.server import MeasuredServer
 from demo_project.bank.strategies import STRATEGIES
@@ -66,12 +63,12 @@ def test_the_progress_tells_what_is_measured_and_how_long_it_will_take() -> None
 def test_the_time_left_knows_that_the_turns_of_the_table_are_longer() -> None:
     plan = Plan(seconds=0.1, strategies=("script",), rounds=1, table_seconds=5)
     table = 12 * 5
-    assert pytest.approx(table + 8 * 0.1 + 68 * OVERHEAD_SECONDS) == plan.estimated_seconds
-    assert pytest.approx(table / 2 + 8 * 0.1 + 38 * OVERHEAD_SECONDS) == (
-        plan.estimated_seconds_after(30)
+    assert pytest.approx(table + 8 * 0.1 + 20 * OVERHEAD_SECONDS) == plan.estimated_seconds
+    assert pytest.approx(table / 2 + 8 * 0.1 + 14 * OVERHEAD_SECONDS) == (
+        plan.estimated_seconds_after(6)
     )
-    assert pytest.approx(4 * (0.1 + OVERHEAD_SECONDS)) == plan.estimated_seconds_after(64)
-    assert 0 == plan.estimated_seconds_after(68)
+    assert pytest.approx(4 * (0.1 + OVERHEAD_SECONDS)) == plan.estimated_seconds_after(16)
+    assert 0 == plan.estimated_seconds_after(20)
 
 
 def test_the_progress_of_another_version_s_run_is_still_counted() -> None:
@@ -143,25 +140,15 @@ def test_clicks_of_visitors_do_not_get_into_a_comparison(
     assert "no" == client.config_get("appendonly")["appendonly"]
 
 
-@pytest.mark.parametrize("other", [Comparison, Map])
-def test_a_run_elsewhere_on_the_same_database_keeps_every_kind_of_run_out(
-    client: redis.Redis, other: type[Comparison | Map]
-) -> None:
-    alive = other.objects.create(parameters={}, planned=40, process="elsewhere 4711")
-    for runs, plan in ((COMPARISONS, TINY), (MAPS, Survey())):
-        with pytest.raises(AlreadyRunning, match=f"It is {alive}, run by process elsewhere 4711."):
-            runs.run(plan)  # type: ignore[attr-defined]
-    assert 1 == Comparison.objects.count() + Map.objects.count()
-
-
-def test_a_map_whose_process_died_keeps_no_comparison_out(client: redis.Redis) -> None:
-    Map.objects.create(parameters={}, planned=40, seen=None)
-    run = COMPARISONS.run(replace(TINY, strategies=("script",)))
-    assert Comparison.Status.FINISHED == run.status
+def test_a_run_elsewhere_on_the_same_database_keeps_another_out(client: redis.Redis) -> None:
+    alive = Comparison.objects.create(parameters={}, planned=40, process="elsewhere 4711")
+    with pytest.raises(AlreadyRunning, match=f"It is {alive}, run by process elsewhere 4711."):
+        COMPARISONS.run(TINY)
+    assert 1 == Comparison.objects.count()
 
 
 @override_locks("granted")
-def test_of_a_comparison_and_a_map_that_begin_at_once_one_runs() -> None:
+def test_of_two_comparisons_that_begin_at_once_one_runs() -> None:
     """As on two servers, whose locks know nothing of each other."""
     ended = threading.Event()
     at_once = threading.Barrier(2, timeout=20)
@@ -169,19 +156,19 @@ def test_of_a_comparison_and_a_map_that_begin_at_once_one_runs() -> None:
     def measure(*_args: Any) -> None:
         ended.wait(20)
 
-    def run(model: Any, plan: Any) -> None:
+    def run() -> None:
         at_once.wait()
         try:
-            Recorder(model, measure, lambda _: None).run(plan)
+            Recorder(measure, lambda _: None).run(TINY)
         finally:
             connections.close_all()
 
     with ThreadPoolExecutor(2) as pool:
-        starts = [pool.submit(run, Comparison, TINY), pool.submit(run, Map, Survey())]
+        starts = [pool.submit(run) for _ in range(2)]
         refused, _ = wait(starts, timeout=20, return_when=FIRST_COMPLETED)
         ended.set()
     assert [AlreadyRunning] == [type(start.exception()) for start in refused]
-    assert 1 == Comparison.objects.count() + Map.objects.count()
+    assert 1 == Comparison.objects.count()
 
 
 def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,7 +92,7 @@ def test_the_crossover_is_marked_in_the_chart_of_throughput_only(
     charts: list[dict[str, Any]],
 ) -> None:
     marks = {drawing["id"]: drawing["marks"] for drawing in drawings_of(charts)}
-    expected = [{"between": (2, 10), "text": f"{label_of('optimistic')} stops winning"}]
+    expected = [{"between": (2, 10), "text": f"{label_of('optimistic')} stops being better"}]
     assert {"chart-hot-transfers_per_second": expected} == {
         name: found for name, found in marks.items() if found
     }
@@ -111,7 +111,7 @@ def test_the_page_has_a_table_and_words_for_every_chart(viewer: Client) -> None:
     assert 2 * len(METRICS) == page.count("<canvas ")
     assert 2 * len(METRICS) == page.count('role="img" aria-label="')
     assert 2 * len(METRICS) == len(re.findall(r"<details><summary>Table", page))
-    assert f"{label_of('optimistic')} stops winning between 2 and 10 workers." in page
+    assert f"{label_of('optimistic')} stops being better between 2 and 10 workers." in page
     assert "2,000 ±5%" in page
     for line in verdict_of(summarise_rounds(run.measurements.all())):
         assert html.escape(line.text) in page
@@ -165,9 +165,9 @@ def test_the_json_export_has_parameters_machine_findings_and_every_round(viewer:
         if (row["workers"], row["strategy"]) == (2, "optimistic")
     )
     (crossing,) = [row for row in report["crossovers"] if row["rival"] == "redis_lock"]
-    assert [2, 10] == crossing["stops_winning_between"]
-    assert ([2], [10]) == (crossing["ahead"], crossing["behind"])
-    assert any("stops winning against redis_lock" in row["text"] for row in report["findings"])
+    assert [2, 10] == crossing["stops_being_better_between"]
+    assert ([2], [10]) == (crossing["better"], crossing["rival_better"])
+    assert any("against redis_lock packed" in row["text"] for row in report["findings"])
 
 
 def test_the_csv_export_has_a_line_for_every_round(viewer: Client) -> None:

@@ -31,7 +31,7 @@ pytestmark = [
 def test_the_tour_can_be_walked(browser: Browser, site: Site) -> None:
     problems: list[str] = []
     page = new_page(browser, problems)
-    bank, problems_page, ledger, failover, comparison, map_page, start, locks = re.findall(
+    bank, problems_page, ledger, failover, comparison, start, locks = re.findall(
         r"^ \d\. (\S+)$", site.said, re.MULTILINE
     )
     walk_through_the_bank(page, bank)
@@ -41,7 +41,6 @@ def test_the_tour_can_be_walked(browser: Browser, site: Site) -> None:
     page.goto(comparison)
     log_in(page, site.password)
     read_the_comparison(page)
-    measure_a_map(page, map_page)
     page.goto(start)
     start_a_run(page)
     watch_the_locks(page, locks)
@@ -108,21 +107,12 @@ def read_the_comparison(page: Page) -> None:
     assert "def explicit_lock(" in page.inner_text("#strategy-redis_lock pre")
     page.click("#tab-book")
     rows = page.locator("#book-table tbody tr").all_inner_texts()
-    assert 12 == len(rows)
+    assert len(rows) in (12, 16)  # a server without a command to compare and delete has three locks
     assert any(
-        re.search(r"Lua.*\t10\t[\d,]+\t[\d,]+\t\S+%\t96,871\t33,990\t\+137%", row) for row in rows
+        re.search(r"Lua.*\t10\t[\d,]+\t[\d,]+\t±\d+%\t.+\t96,871\t33,990\t\+137%", row)
+        for row in rows
     )
-
-
-def measure_a_map(page: Page, address: str) -> None:
-    page.goto(address)
-    for slider, value in (("workers", 2), ("accounts", 2), ("latency_ms", 0.5), ("work_ms", 0)):
-        page.locator(f"#id_{slider}").fill(str(value))
-    page.click("text=Measure the map")
-    page.wait_for_selector("text=Stop")
-    page.reload()
-    page.wait_for_selector("#run-title >> text=finished", timeout=90_000)
-    assert 2 == page.locator(".grid .cell").count()
+    page.click("#tab-advice")
     assert 5 == page.locator("#advice dt").count()
 
 
@@ -157,7 +147,7 @@ def take_the_figures_along(page: Page) -> None:
     with page.expect_download() as download:
         page.click("text=Export as JSON")
     report = json.loads(Path(download.value.path()).read_text())
-    assert 12 == len(report["table_11_2"])
+    assert len(report["table_11_2"]) in (12, 16)
     page.click("#repeat")
     page.wait_for_url(re.compile("/start/"))
     assert ["redis_lock", "optimistic"] == page.locator(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
 
 import redis
 
@@ -69,25 +68,20 @@ def _measure_cell(
     server: MeasuredServer, pool: WorkerPool, cell: Cell, seconds: float, run: str
 ) -> Figures:
     accounts = account_ids(run, ACCOUNTS[cell.accounts])
-    jobs = jobs_of(cell.strategy, accounts, seconds, cell.workers, url=server.url)
-    return measure_jobs(server.conn, pool, jobs)
-
-
-def jobs_of(
-    strategy: str, accounts: list[str], seconds: float, workers: int, **more: Any
-) -> list[Job]:
-    """A job for each worker; `more` are other fields of a `Job`."""
     # Operations are remembered for a while, so each measurement numbers its own.
-    return [
-        Job(strategy, accounts, seconds, number, uuid.uuid4().hex, MOST_CENTS, **more)
-        for number in range(workers)
+    jobs = [
+        Job(
+            cell.strategy,
+            accounts,
+            seconds,
+            number,
+            uuid.uuid4().hex,
+            MOST_CENTS,
+            server.url,
+        )
+        for number in range(cell.workers)
     ]
-
-
-def measure_jobs(conn: redis.Redis, pool: WorkerPool, jobs: Sequence[Job]) -> Figures:
-    """Have the workers of the pool do the jobs, all at once, on accounts that are there for so long only."""
-    first = jobs[0]
-    accounts, books = first.account_ids, STRATEGIES[first.strategy].books
+    conn, books = server.conn, STRATEGIES[cell.strategy].books
     books.seed(conn, dict.fromkeys(accounts, STARTING_CENTS))
     try:
         pool.prepare([asdict(job) for job in jobs])
@@ -95,7 +89,7 @@ def measure_jobs(conn: redis.Redis, pool: WorkerPool, jobs: Sequence[Job]) -> Fi
         before = books.read(conn, accounts)
         counter = RoundTrips(conn)
         counter.start()
-        reports = [WorkerReport(**report) for report in pool.run(first.seconds)]
+        reports = [WorkerReport(**report) for report in pool.run(seconds)]
         round_trips = counter.stop()
         after = books.read(conn, accounts)
     finally:

@@ -49,10 +49,11 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
                 "accounts": found.accounts,
                 "strategy": found.strategy,
                 "rival": found.rival,
-                "stops_winning_between": found.between,
-                "ahead": found.ahead,
-                "within_noise": found.alike,
-                "behind": found.behind,
+                "stops_being_better_between": found.between,
+                "better": found.better,
+                "rival_better": found.worse,
+                "no_difference": found.no_difference,
+                "not_decided": found.not_decided,
             }
             for found in crossovers_of(summaries)
         ],

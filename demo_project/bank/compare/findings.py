@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 from demo_project.bank.strategies import STRATEGIES, Durability, Kind, durability_of, label_of
 
-from .rankings import LEAST_ROUNDS, Crossover, Place, Verdict, cross, rank
+from .gate import LEAST_ROUNDS, Verdict
+from .rankings import Crossover, Place, cross, rank
 from .summaries import P99, ROUND_TRIPS, THROUGHPUT, Metric, Summaries, money_of
 
 # From here on others disturb the run, however its rounds agree with each other.
@@ -42,7 +43,7 @@ def findings_of(summaries: Summaries, busy_percent: float = 0) -> list[Finding]:
 
 
 def crossovers_of(summaries: Summaries) -> list[Crossover]:
-    """Where each optimistic strategy stops winning against each lock of the same durability, by kind of accounts."""
+    """Where each optimistic strategy is better than each lock of the same durability, by kind of accounts."""
     kinds = sorted({accounts for accounts, _, _ in summaries})
     found = (
         cross(summaries, kind, one, other, THROUGHPUT)
@@ -73,7 +74,7 @@ def _money(summaries: Summaries) -> Iterator[Finding]:
         yield Finding("money", text)
     elif safe:
         wrong = sorted({found.label for found in safe if not found.money.conserved})
-        text = f"Money was lost, made up or overdrawn, which must not happen, by {_listed(wrong)}."
+        text = f"Money was lost, made up or overdrawn, which must not happen, by {listed(wrong)}."
         yield Finding("money", text)
     for name in _named(Kind.WARNING):
         rows = [row for found in summaries.values() if found.strategy == name for row in found.rows]
@@ -114,7 +115,7 @@ def _doubts(summaries: Summaries, busy_percent: float) -> Iterator[Finding]:
     if rounds < LEAST_ROUNDS:
         yield Finding(
             "noise",
-            f"Each measurement was made {_times(rounds)}. To tell an order from noise, make {LEAST_ROUNDS} rounds.",
+            f"Each measurement was made {_times(rounds)}. So nothing is decided: that takes {LEAST_ROUNDS} rounds.",
         )
 
 
@@ -124,33 +125,22 @@ def _crossovers(summaries: Summaries) -> Iterator[Finding]:
 
 
 def describe_crossover(found: Crossover) -> str:
-    """Where the one wins against the other, in a sentence."""
+    """Where the one is better than the other, in a sentence."""
     one, other = label_of(found.strategy), label_of(found.rival)
     parts = [
-        f"{words} with {_listed(counts)}"
+        f"{words} with {listed(counts)}"
         for words, counts in (
-            ("ahead", found.ahead),
-            ("within noise", found.alike),
-            ("behind", found.behind),
+            (f"{one} is better", found.better),
+            (f"{other} is better", found.worse),
+            (Verdict.NO_DIFFERENCE.value, found.no_difference),
+            (Verdict.NOT_DECIDED.value, found.not_decided),
         )
         if counts
     ]
-    course = f"{_course(found)} {other}"
-    if found.between:
-        course += " between {} and {} workers".format(*found.between)
-    return f"In this run, on {found.accounts} accounts, {one} {course}: {', '.join(parts)}."
-
-
-def _course(found: Crossover) -> str:
-    if found.between:
-        return "stops winning against"
-    if found.ahead and found.behind:
-        return "wins and loses in turn against"
-    if found.ahead:
-        return "wins with some numbers of workers against" if found.alike else "always wins against"
-    if found.behind:
-        return "loses with some numbers of workers against" if found.alike else "never wins against"
-    return "is nowhere clearly ahead of or behind"
+    return (
+        f"In this run, on {found.accounts} accounts, {one} against {other}, by number of workers: "
+        f"{', '.join(parts)}."
+    )
 
 
 @dataclass(frozen=True)
@@ -179,7 +169,8 @@ def orders_of(summaries: Summaries) -> Iterator[Order]:
             ],
             metric,
         )
-        if len(places) > 1 and not any(place.after is Verdict.UNKNOWN for place in places):
+        links = [place.after for place in places if place.after]
+        if links and all(link.is_enough for link in links):
             yield Order(metric, durability, accounts, workers, tuple(places))
 
 
@@ -198,21 +189,26 @@ def topic_of(metric: Metric) -> str:
 def describe_order(order: Order) -> str:
     """The order in a sentence that claims no more than the rounds show."""
     metric = order.metric
-    first, *others = order.places
-    before, verb = f"{first.summary.label} ({_shown(first, metric)})", "is "
-    links = []
-    # Sorted by the median, nobody is behind one that comes later.
-    for place in others:
-        after = place.summary.label
-        told = "ahead of" if place.after is Verdict.AHEAD else "within noise of"
-        links.append(f"{before} {verb}{told} {after} ({_shown(place, metric)})")
-        before, verb = after, ""
+    names = [f"{place.summary.label} ({_shown(place, metric)})" for place in order.places]
+    links = [_link(names[0], names[1], order.places[1])]
+    # Sorted by the median, nobody is worse than one that comes later. Each has its figures once.
+    links += [
+        _link(before.summary.label, name, after)
+        for (before, after), name in zip(pairwise(order.places[1:]), names[2:], strict=True)
+    ]
     count = "1 worker" if order.workers == 1 else f"{order.workers} workers"
     by = metric.title[0].lower() + metric.title[1:]
     return (
         f"{order.durability.value}, {order.accounts} accounts, {count}, by {by} "
         f"({metric.unit}, {metric.direction}): {'; '.join(links)}."
     )
+
+
+def _link(one: str, other: str, after: Place) -> str:
+    verdict = after.after.verdict if after.after else Verdict.NOT_DECIDED
+    if verdict is Verdict.BETTER:
+        return f"{one} is better than {other}"
+    return f"{verdict.value} between {one} and {other}"
 
 
 def _shown(place: Place, metric: Metric) -> str:
@@ -222,7 +218,8 @@ def _shown(place: Place, metric: Metric) -> str:
     return f"{value}, {ROUND_TRIPS.show(trips)} trips" if trips else value
 
 
-def _listed(values: Sequence[object]) -> str:
+def listed(values: Sequence[object]) -> str:
+    """The values, with commas and an "and"."""
     *first, last = map(str, values)
     return f"{', '.join(first)} and {last}" if first else last
 

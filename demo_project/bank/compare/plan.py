@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from demo_project.bank.strategies import STRATEGIES, available, label_of
 
-from .book import TableTurn, total_of, turns_of
+from .book import LOCKS, ON_ANY_SERVER, TableTurn, turns_of
 
 ACCOUNTS = {"hot": 2, "spread": 1000}
 WORKERS = (1, 2, 5, 10)
@@ -21,7 +21,7 @@ MAX_SECONDS = 10.0
 DEFAULT_SECONDS = 0.15
 DEFAULT_ROUNDS = 4
 MAX_ROUNDS = 20
-DEFAULT_TABLE_SECONDS = 0.5
+DEFAULT_TABLE_SECONDS = 0.3
 # Besides its own time, each measurement creates accounts, warms up and counts the money.
 OVERHEAD_SECONDS = 0.15
 
@@ -44,7 +44,8 @@ class Cell:
 class Plan:
     """All measurements of one comparison, each lasting ``seconds``, repeated in ``rounds``.
 
-    ``table_seconds`` is how long each lock of Table 11.2 is measured before that; 0 leaves the table out.
+    Before that, each lock of ``table_locks`` is measured for ``table_seconds`` in each round, for Table 11.2; 0 leaves the
+    table out.
 
     Raises:
         ValueError: A number is out of bounds, or a strategy or kind of accounts is unknown.
@@ -56,6 +57,7 @@ class Plan:
     accounts: tuple[str, ...] = tuple(ACCOUNTS)
     rounds: int = DEFAULT_ROUNDS
     table_seconds: float = 0.0
+    table_locks: tuple[str, ...] = ON_ANY_SERVER
 
     def __post_init__(self) -> None:
         """Refuse a plan that cannot be run."""
@@ -74,6 +76,7 @@ class Plan:
         for argument, values, known in (
             ("strategies", self.strategies, STRATEGIES),
             ("accounts", self.accounts, ACCOUNTS),
+            ("table_locks", self.table_locks, LOCKS),
         ):
             if not set(values) <= set(known):
                 raise ValueError(f"{argument} must be among {_join(known)}, not {_join(values)}.")
@@ -92,15 +95,19 @@ class Plan:
         for number, accounts, workers, strategy in combinations:
             yield Cell(strategy, workers, accounts, number)
 
+    def turns(self) -> list[TableTurn]:
+        """The measurements of Table 11.2 in the order in which they run."""
+        return turns_of(self.table_locks, self.table_seconds, self.rounds)
+
     def steps(self) -> Iterator[TableTurn | Cell]:
         """Everything in the order in which it runs: the table first, so that what is in its way is told at once."""
-        yield from turns_of(self.table_seconds)
+        yield from self.turns()
         yield from self.cells()
 
     def __len__(self) -> int:
         """How many steps there are."""
         cells = len(self.workers) * len(self.strategies) * len(self.accounts) * self.rounds
-        return cells + len(turns_of(self.table_seconds))
+        return cells + len(self.turns())
 
     @property
     def estimated_seconds(self) -> float:
@@ -109,10 +116,9 @@ class Plan:
 
     def estimated_seconds_after(self, steps: int) -> float:
         """About how long the rest takes when so many steps are done."""
-        turns = len(turns_of(self.table_seconds))
-        share = max(0, turns - steps) / max(1, turns)
+        turns = len(self.turns())
         cells = len(self) - max(turns, steps)
-        measuring = cells * self.seconds + share * total_of(self.table_seconds)
+        measuring = cells * self.seconds + max(0, turns - steps) * self.table_seconds
         return measuring + (len(self) - steps) * OVERHEAD_SECONDS
 
     def as_dict(self) -> dict[str, Any]:
@@ -124,6 +130,7 @@ class Plan:
             "accounts": list(self.accounts),
             "rounds": self.rounds,
             "table_seconds": self.table_seconds,
+            "table_locks": list(self.table_locks),
         }
 
     @classmethod

@@ -1,59 +1,35 @@
-"""The order of strategies, and where the rounds do not tell it. Pure functions over a run's rounds."""
+"""The order of strategies, and where one stops being better. Pure functions over a run's rounds."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 
-from .summaries import Metric, Summaries, Summary
-
-# With fewer rounds chance alone would put one ahead in each of them too often.
-LEAST_ROUNDS = 3
+from .gate import Judgement, Verdict, judge
+from .summaries import RETRIES, Metric, Summaries, Summary
 
 
-class Verdict(Enum):
-    """What can be said of two strategies."""
-
-    AHEAD = "ahead"
-    BEHIND = "behind"
-    ALIKE = "within noise"
-    UNKNOWN = "too few rounds"
+def compare(one: Summary, other: Summary, metric: Metric) -> Judgement:
+    """What the rounds say of the one and the other; see `judge`."""
+    return judge(one.values(metric), other.values(metric), less_is_better=metric.less_is_better)
 
 
-def compare(one: Summary, other: Summary, metric: Metric) -> Verdict:
-    """How the one did against the other, where each was measured in turn.
-
-    It is ahead if it was better in every round and its median is better by the metric's margin; so is the other. Everything
-    else is noise.
-    """
-    mine, theirs = one.values(metric), other.values(metric)
-    rounds = mine.keys() & theirs.keys()
-    if len(rounds) < LEAST_ROUNDS:
-        return Verdict.UNKNOWN
-    pairs = [(mine[number], theirs[number]) for number in rounds]
-    if _is_better(pairs, metric):
-        return Verdict.AHEAD
-    if _is_better([pair[::-1] for pair in pairs], metric):
-        return Verdict.BEHIND
-    return Verdict.ALIKE
-
-
-def _is_better(pairs: Sequence[tuple[float, float]], metric: Metric) -> bool:
-    # From here on more is better.
-    found = [pair[::-1] for pair in pairs] if metric.less_is_better else pairs
-    ours, others = (statistics.median(values) for values in zip(*found, strict=True))
-    return all(more > less for more, less in found) and ours >= metric.margin * others
+def compare_work(one: Summary, other: Summary) -> Judgement:
+    """What the rounds say of how often the work was done for each transfer, of which less is better."""
+    mine, theirs = (
+        {number: 1 + retries for number, retries in found.values(RETRIES).items()}
+        for found in (one, other)
+    )
+    return judge(mine, theirs, less_is_better=True)
 
 
 @dataclass(frozen=True)
 class Place:
-    """One strategy's place in an order, and what can be said of it and the one before."""
+    """One strategy's place in an order, and what can be said of the one before and of it."""
 
     summary: Summary
     value: float
-    after: Verdict | None
+    after: Judgement | None
 
 
 def rank(summaries: Iterable[Summary], metric: Metric) -> list[Place]:
@@ -76,41 +52,43 @@ class Crossover:
         accounts: The kind of accounts.
         strategy: The one.
         rival: The other.
-        ahead: Numbers of workers with which the one is ahead.
-        alike: Numbers of workers with which the difference is within noise.
-        behind: Numbers of workers with which the other is ahead.
+        better: Numbers of workers with which the one is better.
+        worse: Numbers of workers with which the other is better.
+        no_difference: Numbers of workers with which there is no difference.
+        not_decided: Numbers of workers with which the rounds disagree.
     """
 
     accounts: str
     strategy: str
     rival: str
-    ahead: tuple[int, ...]
-    alike: tuple[int, ...]
-    behind: tuple[int, ...]
+    better: tuple[int, ...]
+    worse: tuple[int, ...]
+    no_difference: tuple[int, ...]
+    not_decided: tuple[int, ...]
 
     @property
     def between(self) -> tuple[int, int] | None:
-        """The last number of workers with which the one wins, and the first with which it loses.
+        """The last number of workers with which the one is better, and the first with which the other is.
 
-        None if it does not do both, or wins again after it lost.
+        None if either never is, or the one is better again after that.
         """
-        if not (self.ahead and self.behind) or max(self.ahead) > min(self.behind):
+        if not (self.better and self.worse) or max(self.better) > min(self.worse):
             return None
-        return max(self.ahead), min(self.behind)
+        return max(self.better), min(self.worse)
 
 
 def cross(
     summaries: Summaries, accounts: str, strategy: str, rival: str, metric: Metric
 ) -> Crossover | None:
-    """Where the strategy stops winning; None if the two were not measured together often enough."""
+    """Where the strategy is better; None if the two were not measured together often enough."""
     verdicts: dict[Verdict, list[int]] = {verdict: [] for verdict in Verdict}
     for kind, workers, name in summaries:
         other = summaries.get((kind, workers, rival))
         if (kind, name) == (accounts, strategy) and other is not None:
-            verdict = compare(summaries[kind, workers, name], other, metric)
-            verdicts[verdict].append(workers)
-    told = [verdicts[verdict] for verdict in (Verdict.AHEAD, Verdict.ALIKE, Verdict.BEHIND)]
-    if not any(told):
+            found = compare(summaries[kind, workers, name], other, metric)
+            if found.is_enough:
+                verdicts[found.verdict].append(workers)
+    if not any(verdicts.values()):
         return None
-    ahead, alike, behind = (tuple(sorted(counts)) for counts in told)
-    return Crossover(accounts, strategy, rival, ahead, alike, behind)
+    counts = (tuple(sorted(verdicts[verdict])) for verdict in Verdict)
+    return Crossover(accounts, strategy, rival, *counts)

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 
+import redis
 from django_redis import get_redis_connection
 
 from demo_project.bank.models import Comparison, Measurement
 from demo_project.bank.recorder import Check, Measured, Recorder
 from demo_project.bank.server import MeasuredServer, measured_server
+from redis_locks import LockBackendError
 
-from .book import measure_table
+from .book import benchmark_of, locks_on, measure_table
 from .cells import clear, measure
 from .machine import describe_versions
 from .plan import Plan
+
+
+def for_this_server(plan: Plan) -> Plan:
+    """The plan, with the locks of Table 11.2 that the bank's server has the commands for.
+
+    Raises:
+        LockBackendError: The server cannot be asked.
+    """
+    if not plan.table_seconds:
+        return plan
+    try:
+        return replace(plan, table_locks=locks_on(get_redis_connection("default")))
+    except redis.RedisError as error:
+        raise LockBackendError(f"The bank's server did not answer: {error}") from error
 
 
 def _run_id(comparison: Comparison) -> str:
@@ -39,8 +55,9 @@ def _measure_server(
     if plan.table_seconds:
         turns = count()
         # Each turn begins when the one before it has been measured.
+        contest = benchmark_of(plan.table_locks, plan.table_seconds, plan.rounds, server.url)
         comparison.book_table = measure_table(
-            plan.table_seconds, server.url, lambda _: measured() if next(turns) else None, check
+            contest, lambda _: measured() if next(turns) else None, check
         )
         comparison.save(update_fields=["book_table"])
         measured()
@@ -52,4 +69,4 @@ def _measure_server(
             measured()
 
 
-COMPARISONS = Recorder(Comparison, _measure_all, _clear)
+COMPARISONS = Recorder(_measure_all, _clear)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from demo_project.bank.models import Measured, Measurement
+from demo_project.bank.models import Measurement
 from demo_project.bank.strategies import label_of
 
 
@@ -23,7 +23,6 @@ class Metric:
         less_is_better: Whether the smallest is the best.
         logarithmic: Whether a chart shows it so, as its values lie far apart and none is 0.
         zero_is_none: Whether 0 means that there was nothing to be counted.
-        margin: By which factor a median must be better: smaller differences come and go between runs.
     """
 
     field: str
@@ -32,7 +31,6 @@ class Metric:
     decimals: int
     less_is_better: bool = True
     logarithmic: bool = False
-    margin: float = 1.2
     zero_is_none: bool = False
 
     @property
@@ -57,8 +55,7 @@ THROUGHPUT = Metric(
     logarithmic=True,
 )
 P50 = Metric("p50_ms", "Latency, median", "ms", 1, logarithmic=True)
-# The slowest few of some hundreds differ more from run to run than all of them together.
-P99 = Metric("p99_ms", "Latency, slowest 1%", "ms", 1, logarithmic=True, margin=1.5)
+P99 = Metric("p99_ms", "Latency, slowest 1%", "ms", 1, logarithmic=True)
 RETRIES = Metric("retries_per_transfer", "Retries", "retries per successful transfer", 2)
 ROUND_TRIPS = Metric("round_trips", "Round trips", "round trips per transfer", 1, zero_is_none=True)
 FAIRNESS = Metric(
@@ -74,7 +71,7 @@ class Summary:
     accounts: str
     workers: int
     strategy: str
-    rows: tuple[Measured, ...]
+    rows: tuple[Measurement, ...]
 
     @property
     def label(self) -> str:
@@ -148,7 +145,7 @@ class Money:
         return self.difference or overdrawn or OK
 
 
-def money_of(rows: Iterable[Measured]) -> Money:
+def money_of(rows: Iterable[Measurement]) -> Money:
     """Add the measurements up."""
     found = list(rows)
     return Money(

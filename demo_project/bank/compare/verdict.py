@@ -1,16 +1,30 @@
-"""The verdict of a run, in three lines: the money, and which fair way is fastest on each kind of accounts."""
+"""The verdict of a run: who is fastest, what the lock gives for it, and the money."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from demo_project.bank.strategies import STRATEGIES, Durability, label_of
 
+from .findings import listed
+from .gate import Judgement, Verdict
 from .plan import ACCOUNTS
-from .rankings import Verdict, compare, rank
-from .summaries import ROUND_TRIPS, THROUGHPUT, Summaries, Summary, money_of
+from .rankings import compare, compare_work, rank
+from .summaries import (
+    FAIRNESS,
+    P99,
+    RETRIES,
+    ROUND_TRIPS,
+    THROUGHPUT,
+    Metric,
+    Summaries,
+    Summary,
+    money_of,
+)
 
+LOCK = "redis_lock"
+NO_DIFFERENCE, NOT_DECIDED = Verdict.NO_DIFFERENCE.value, Verdict.NOT_DECIDED.value
 LINE = 80
 
 
@@ -26,7 +40,7 @@ class VerdictLine:
 
 def verdict_of(summaries: Summaries) -> list[VerdictLine]:
     """The verdict of a run; empty when nothing was measured."""
-    return [*_money(summaries), *(line for kind in ACCOUNTS for line in _fastest(summaries, kind))]
+    return [*(line for kind in ACCOUNTS for line in _fastest(summaries, kind)), *_money(summaries)]
 
 
 def fair_rivals(summaries: Summaries, accounts: str, workers: int) -> list[Summary]:
@@ -81,44 +95,102 @@ def _money(summaries: Summaries) -> Iterator[VerdictLine]:
 
 
 def _fastest(summaries: Summaries, accounts: str) -> Iterator[VerdictLine]:
+    """Yield the fastest method on these accounts with the most workers, and what the lock gives beside that."""
     most = max((count for kind, count, _ in summaries if kind == accounts), default=0)
     rivals = fair_rivals(summaries, accounts, most)
     if not rivals:
         return
     first, *others = rivals
-    rate = THROUGHPUT.show(first.median(THROUGHPUT))
+    found = [(other, compare(first, other, THROUGHPUT)) for other in others]
     workers = "1 worker" if most == 1 else f"{most} workers"
-    short = f"{accounts.capitalize()}, {workers}: {first.strategy} {rate}/s"
-    told = f"On {ACCOUNTS[accounts]:,} accounts with {workers}, {first.label} made {rate} transfers/s{_trips(first)}"
-    if others:
-        short += f": {', '.join(_in_short(first, other) for other in others)}"
-        told += f": {', and '.join(_in_full(first, other) for other in others)}"
-    yield VerdictLine(accounts, f"{short}.", f"{told}.")
+    short, text = _head(first, found)
+    for other, lead in _with(found, Verdict.BETTER):
+        short += f", {lead.times:.1f}x {other.strategy}"
+        text += f", better than {_rate(other)}: {lead.factors}"
+    yield VerdictLine(
+        accounts,
+        f"{accounts.capitalize()}, {workers}: {short}."[:LINE],
+        f"On {ACCOUNTS[accounts]:,} accounts with {workers}, {text}.",
+    )
+    lock = next((one for one in rivals if one.strategy == LOCK), None)
+    rival = next((one for one in rivals if one.strategy != LOCK), None)
+    if lock and rival:
+        yield _given(accounts, lock, rival)
 
 
-def _in_short(first: Summary, other: Summary) -> str:
-    verdict, times = _lead(first, other)
-    if verdict is Verdict.ALIKE:
-        return f"like {other.strategy}"
-    return f"{times}x{'?' if verdict is Verdict.UNKNOWN else ''} {other.strategy}"
+def _head(first: Summary, found: Sequence[tuple[Summary, Judgement]]) -> tuple[str, str]:
+    """The fastest method, in short and in full."""
+    doubtful = [other for other, _ in _with(found, Verdict.NOT_DECIDED)]
+    level = [other for other, _ in _with(found, Verdict.NO_DIFFERENCE)]
+    if doubtful:
+        possible = [first, *level, *doubtful]
+        rates = listed([_rate(one) for one in possible])
+        return (
+            f"{NOT_DECIDED}: {_names(possible)}",
+            f"it is {NOT_DECIDED} which of these is the fastest: {rates}",
+        )
+    if level:
+        rates = listed([_rate(one) for one in [first, *level]])
+        short = f"{NO_DIFFERENCE}: {_names([first, *level])}"
+        return short, f"there is {NO_DIFFERENCE} between the fastest, {rates}"
+    return f"fastest {first.strategy}", f"the fastest is {_rate(first)}"
 
 
-def _in_full(first: Summary, other: Summary) -> str:
-    verdict, times = _lead(first, other)
-    told = "within noise of" if verdict is Verdict.ALIKE else f"{times} times as many as"
-    doubt = "perhaps " if verdict is Verdict.UNKNOWN else ""
-    rate = THROUGHPUT.show(other.median(THROUGHPUT))
-    return f"{doubt}{told} {other.label} with {rate}{_trips(other)}"
+def _names(summaries: Sequence[Summary]) -> str:
+    return ", ".join(one.strategy for one in summaries)
 
 
-def _lead(first: Summary, other: Summary) -> tuple[Verdict, str]:
-    mine, theirs = first.median(THROUGHPUT), other.median(THROUGHPUT)
-    if not mine or not theirs:
-        return Verdict.ALIKE, ""
-    return compare(first, other, THROUGHPUT), f"{mine / theirs:.1f}"
+def _with(
+    found: Sequence[tuple[Summary, Judgement]], verdict: Verdict
+) -> list[tuple[Summary, Judgement]]:
+    return [(other, lead) for other, lead in found if lead.verdict is verdict]
 
 
-def _trips(summary: Summary) -> str:
-    """How many round trips the server has counted for a transfer."""
+def _given(accounts: str, lock: Summary, rival: Summary) -> VerdictLine:
+    """What the lock gives beside the fastest of the others, with the figures."""
+    short, told = [], []
+    for words, brief, judged, show in GIVEN:
+        lead = judged(lock, rival)
+        mine, theirs = show(lock), show(rival)
+        told.append(f"{words} {_word(lead, rival)} ({mine} and {theirs})")
+        if lead.verdict is Verdict.BETTER:
+            short.append(f"{brief} {mine} ({theirs})")
+    what = f"better {', '.join(short)}" if short else "better in none of these figures"
+    text = (
+        f"For that, {lock.label} gives, beside {rival.label}: {', '.join(told)}. Side effects and other systems may "
+        "be inside: the lock covers them, and their part is done once."
+    )
+    return VerdictLine(f"{accounts} given", f"  {lock.strategy}: {what}."[:LINE], text)
+
+
+def _word(lead: Judgement, rival: Summary) -> str:
+    if lead.verdict is Verdict.WORSE:
+        return f"better with {rival.label}"
+    return str(lead.verdict.value)
+
+
+def _rate(summary: Summary) -> str:
+    """A method, its rate, and how many round trips the server has counted for each transfer."""
     trips = summary.median(ROUND_TRIPS)
-    return f" ({ROUND_TRIPS.show(trips)} round trips each)" if trips else ""
+    rate = THROUGHPUT.show(summary.median(THROUGHPUT))
+    told = f", {ROUND_TRIPS.show(trips)} trips" if trips else ""
+    return f"{summary.label} ({rate} transfers/s{told})"
+
+
+def _by(metric: Metric) -> Callable[[Summary, Summary], Judgement]:
+    return lambda one, other: compare(one, other, metric)
+
+
+GIVEN: tuple[
+    tuple[str, str, Callable[[Summary, Summary], Judgement], Callable[[Summary], str]], ...
+] = (
+    ("Jain's index", "Jain", _by(FAIRNESS), lambda one: FAIRNESS.show(one.median(FAIRNESS))),
+    ("the slowest 1 %", "p99", _by(P99), lambda one: f"{P99.show(one.median(P99))} ms"),
+    (
+        "how often the work is done",
+        "work",
+        compare_work,
+        lambda one: f"{1 + (one.median(RETRIES) or 0.0):.1f} times",
+    ),
+)
+"""What a lock may give: in words, in short, how two are judged by it, and how its value is shown."""

@@ -32,8 +32,7 @@ MARKER_SECONDS = 5
 class Job:
     """What a worker is to do, its own number for operation ids, and the most to ask for at once, in cents.
 
-    ``work_seconds`` is how long each transfer works between reading and writing. ``url`` is the server's address if
-    it is not the usual one; all jobs of a worker have the same.
+    ``url`` is the server's address if it is not the usual one; all jobs of a worker have the same.
     """
 
     strategy: str
@@ -42,7 +41,6 @@ class Job:
     number: int
     run: str
     most: int
-    work_seconds: float = 0.0
     url: str = ""
 
 
@@ -72,7 +70,6 @@ def work(conn: redis.Redis, job: Job) -> WorkerReport:
                 strategy=job.strategy,
                 operation_id=f"{job.run}:{job.number}:{step}",
                 marker_seconds=MARKER_SECONDS,
-                work_seconds=job.work_seconds,
             )
         except LockBackendError:
             raise

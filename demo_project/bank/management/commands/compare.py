@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from demo_project.bank.compare.export import as_json, write_csv
+from demo_project.bank.compare.gate import LEAST_ROUNDS
 from demo_project.bank.compare.plan import (
     ACCOUNTS,
     DEFAULT_ROUNDS,
@@ -23,8 +24,7 @@ from demo_project.bank.compare.plan import (
     WORKERS,
     Plan,
 )
-from demo_project.bank.compare.rankings import LEAST_ROUNDS
-from demo_project.bank.compare.runner import COMPARISONS
+from demo_project.bank.compare.runner import COMPARISONS, for_this_server
 from demo_project.bank.endings import check_reader, one_line_endings
 from demo_project.bank.models import Comparison
 from demo_project.bank.recorder import AlreadyRunning, Cancelled, CannotMeasure
@@ -62,14 +62,14 @@ def add_plan_arguments(
         default=rounds,
         metavar="N",
         help=f"how often each is measured, in turn, 1 to {MAX_ROUNDS} (default: %(default)s); "
-        f"an order can be told from noise with {LEAST_ROUNDS} or more",
+        f"nothing is decided with fewer than {LEAST_ROUNDS}",
     )
     parser.add_argument(
         "--table-seconds",
         type=_table_seconds,
         default=table_seconds,
         metavar="SECONDS",
-        help='for how long each lock of Table 11.2 of "Redis in Action" is measured; 0 leaves the '
+        help='for how long each lock of Table 11.2 of "Redis in Action" is measured in each round; 0 leaves the '
         "table out (default: %(default)s)",
     )
     parser.add_argument(
@@ -111,6 +111,7 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
         LockError: The server cannot be reached.
         BrokenPipeError: Nobody reads the output any more.
     """
+    plan = for_this_server(plan)
     try:
         with progress_bar(sys.stderr, plan, color=color) as advance:
 

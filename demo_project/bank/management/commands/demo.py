@@ -18,8 +18,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django_redis import get_redis_connection
 
 from demo_project.bank.background import experiments_end
+from demo_project.bank.compare.gate import LEAST_ROUNDS
 from demo_project.bank.compare.plan import Plan
-from demo_project.bank.compare.rankings import LEAST_ROUNDS
 from demo_project.bank.endings import Terminated, check_reader, one_line_endings
 from demo_project.bank.live.customers import open_accounts
 from demo_project.bank.only_demo import only_demo
@@ -46,7 +46,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options of the first comparison, --once and --port."""
         # Few and short, but enough to tell the strategies apart.
-        add_plan_arguments(parser, (2, 10), 0.15, LEAST_ROUNDS, 0.3)
+        add_plan_arguments(parser, (2, 10), 0.15, LEAST_ROUNDS, 0.2)
         parser.add_argument("--once", action="store_true", help="do all of it but do not serve")
         parser.add_argument(
             "--port",

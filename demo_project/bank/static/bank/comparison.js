@@ -4,6 +4,7 @@ import { poll } from "./polling.js";
 const COLORS = 10;
 const MARKERS = ["crossRot", "circle", "triangle", "rect", "rectRot", "star", "cross", "rectRounded", "dash", "line"];
 const WHISKER = 3;
+const COLUMN = 0.6;
 const LINE_HEIGHT = 14;
 const LINE_SHARE = 0.1;
 const SHADE = 0.08;
@@ -12,7 +13,10 @@ const drawn = [];
 const color = (variable) =>
   getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 
-/* From the lowest to the highest round, at each point; and a band where somebody stops winning. */
+/* Side by side, so that no mark hides another one: how far from the middle of its column a method's mark stands. */
+const aside = (index, count) => (count > 1 ? (index / (count - 1) - 0.5) * COLUMN : 0);
+
+/* From the lowest to the highest round, at each mark; and a band where a method stops being better. */
 const marks = {
   id: "marks",
   afterDatasetsDraw(chart, _args, { crossings, text }) {
@@ -28,7 +32,7 @@ const marks = {
         if (!range) {
           return;
         }
-        const x = scales.x.getPixelForValue(position);
+        const x = scales.x.getPixelForValue(series.data[position].x);
         const [low, high] = range.map((value) => scales.y.getPixelForValue(value));
         ctx.moveTo(x, low);
         ctx.lineTo(x, high);
@@ -65,7 +69,22 @@ function axis(title, text, line) {
   };
 }
 
-/* For the whiskers of the lines that are shown, and for words above them. */
+/* A column for each number of workers, with a line between two of them. */
+function columns(axis, workers) {
+  return {
+    ...axis,
+    type: "linear",
+    min: -0.5,
+    max: workers.length - 0.5,
+    grid: { ...axis.grid, drawOnChartArea: false },
+    afterBuildTicks: (scale) => {
+      scale.ticks = workers.map((_count, value) => ({ value }));
+    },
+    ticks: { ...axis.ticks, callback: (value) => workers[value] },
+  };
+}
+
+/* For the whiskers of the marks that are shown, and for words above them. */
 function makeRoom(scale, lines) {
   const { data } = scale.chart;
   const shown = data.datasets.filter((_series, index) => scale.chart.isDatasetVisible(index));
@@ -79,18 +98,20 @@ function makeRoom(scale, lines) {
   }
 }
 
-function styled(series) {
+/* Numbers of workers are categories: what lies between two of them was not measured, so no line joins them. */
+function styled(series, index, { length }) {
   const shade = color(`--bank-series-${(series.color % COLORS) + 1}`);
   return {
     ...series,
+    data: series.data.map((y, column) => ({ x: column + aside(index, length), y })),
     hidden: false,
     borderColor: shade,
-    backgroundColor: shade,
+    // What only limits the others is hollow.
+    backgroundColor: series.limit ? "transparent" : shade,
     pointStyle: MARKERS[series.color % MARKERS.length],
-    borderDash: series.limit ? [6, 4] : [],
+    showLine: false,
     pointRadius: 5,
     borderWidth: 2,
-    spanGaps: true,
     // Ours in front: a lower order is drawn later.
     order: series.color,
   };
@@ -140,9 +161,10 @@ function draw() {
           plugins: {
             legend: { labels: { color: text, usePointStyle: true } },
             marks: { crossings: chart.marks, text },
+            tooltip: { callbacks: { title: ([{ parsed }]) => `${chart.workers[Math.round(parsed.x)]} workers` } },
           },
           scales: {
-            x: { ...axis("Worker processes", text, line), offset: true },
+            x: columns(axis("Worker processes", text, line), chart.workers),
             y: {
               ...axis(chart.unit, text, line),
               ticks: { color: text, callback: (value) => brief.format(value), maxTicksLimit: 7 },

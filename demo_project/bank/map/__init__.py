@@ -1,1 +1,0 @@
-"""The map: which way to transfer money is best where, over accounts, latency and work inside."""
