@@ -66,6 +66,7 @@ class Settings(NamedTuple):
     warn_order: bool | None = None
     partitions: int = 1
     replicas: int = 0
+    max_connections: int = 64
     conflict_status: int = 423
     on_unavailable: OnUnavailable = "respond"
     telemetry: tuple[str, ...] = ()

@@ -17,6 +17,8 @@ MAX_PREFIX_BYTES = 128
 MAX_REPLICAS = 100
 MAX_HISTORY = 1000
 """Most past holds of a lock that the server keeps: about 200 KB, of at most 2,000 locks."""
+LEAST_CONNECTIONS, MOST_CONNECTIONS = 10, 10_000
+"""Bounds of MAX_CONNECTIONS: two connections only listen, and each other one may need a second one for large replies."""
 MAX_PARTITIONS = 16_384
 """A Redis Cluster has this many hash slots; more partitions would share them."""
 
@@ -247,6 +249,11 @@ ENTRIES: Mapping[str, Entry] = {
         "replicas",
         whole_number(0, MAX_REPLICAS),
         "Give the number of replicas that have to know of a grant before it counts; 0 asks none.",
+    ),
+    "MAX_CONNECTIONS": Entry(
+        "max_connections",
+        whole_number(LEAST_CONNECTIONS, MOST_CONNECTIONS),
+        "Give the most connections that the threads of a process may open to one server, such as 64.",
     ),
     "CONFLICT_STATUS": Entry(
         "conflict_status",

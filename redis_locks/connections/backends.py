@@ -85,7 +85,8 @@ class Backend:
                 lambda: AsyncClusterDriver(endpoint, driver_of, slots), AsyncClusterDriver.aclose
             )
         else:
-            self.driver = blocking = BlockingDriver(endpoint, prefix)
+            most = get_settings().max_connections
+            self.driver = blocking = BlockingDriver(endpoint, prefix, most)
             self.renewer = ThreadRenewer(blocking)
             self._patient = ThreadRenewer(blocking)
             self._loop_drivers = PerLoop(partial(AsyncDriver, endpoint, prefix), AsyncDriver.aclose)

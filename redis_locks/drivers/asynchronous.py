@@ -16,6 +16,7 @@ from typing import Any, TypeVar, cast
 
 from redis import exceptions as redis_errors
 
+from redis_locks.drivers import idle_connections
 from redis_locks.drivers.base import Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error
@@ -415,7 +416,9 @@ class UnsharedDriver(AsyncDriver):
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         super().__init__(endpoint, prefix)
-        self._idle: list[AsyncLink] = []
+        self._idle: list[tuple[AsyncLink, float]] = []
+        """Those not in use, each with when it was given back; the last one is the next to be used."""
+        self._closing: asyncio.TimerHandle | None = None
 
     def unshared(self) -> AsyncDriver:
         """Return this driver."""
@@ -424,7 +427,7 @@ class UnsharedDriver(AsyncDriver):
     def take(self, token: str = "") -> Link | None:  # noqa: ARG002 - nobody waits on it
         """Return an idle link, if there is one; see `Driver`."""
         while self._idle:
-            link = self._idle.pop()
+            link, _ = self._idle.pop()
             if not link.broken:
                 return link
         return None
@@ -443,14 +446,30 @@ class UnsharedDriver(AsyncDriver):
             if link.is_waiting:
                 link.close()
             else:
-                self._idle.append(link)
+                self._idle.append((link, monotonic()))
+                if self._closing is None:
+                    self._close_later()
+
+    def _close_later(self) -> None:
+        left = self._idle[0][1] + idle_connections.IDLE - monotonic()
+        self._closing = asyncio.get_running_loop().call_later(max(left, 0.0), self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close the links that nobody has used for long, oldest first."""
+        self._closing = None
+        while self._idle and self._idle[0][1] + idle_connections.IDLE <= monotonic():
+            self._idle.pop(0)[0].close()
+        if self._idle:
+            self._close_later()
 
     def drop_idle(self) -> None:
         """Close the links that are not in use."""
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop()[0].close()
 
     async def aclose(self) -> None:
         """Close the links that are not in use."""
+        if self._closing is not None:
+            self._closing.cancel()
         while self._idle:
-            await self._idle.pop().aclose()
+            await self._idle.pop()[0].aclose()

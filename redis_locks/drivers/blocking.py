@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakSet
 
@@ -26,6 +27,7 @@ from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, run_blo
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error
 from redis_locks.drivers.fork_safety import close_in_children
+from redis_locks.drivers.idle_connections import LOOKS, reaper
 from redis_locks.drivers.refusals import reply_error
 from redis_locks.drivers.resp import (
     CONFIRMATIONS,
@@ -54,6 +56,9 @@ FEW: Final = 8
 GROWTH: Final = 0.025
 """Seconds after which one of the threads that wait for a connection may open one more."""
 
+_LISTENING = 2
+"""The connections of a process that only listen: for grants, and for holds that others end."""
+
 _READ_SIZE = 65536
 _LARGE = 1 << 20
 _KEPT = 16
@@ -81,6 +86,7 @@ class BlockingLink(ServerLink):
         "endpoint",
         "large",
         "listener",
+        "looks",
         "quick_keys",
         "reader",
         "tails",
@@ -96,6 +102,8 @@ class BlockingLink(ServerLink):
         self.channels: set[str] = set()
         self.listener = listener
         self.broken = self.large = False
+        self.looks = 0
+        """How often `idle_connections` has looked at it since it was given back."""
         self.tails: dict[object, str] = {}
         self._bulk: BlockingLink | None = None
         self.quick_keys: frozenset[bytes] | None = None
@@ -435,8 +443,13 @@ class _Opening:
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
-    It has no upper bound, because a holder that releases must never wait for a link behind the waiters
-    for its lock. Waiters share a few links; see `shared_subscription` and `FEW`.
+    Waiters share a few links, so that a holder that releases never waits for a link behind those that wait for its lock.
+    See `shared_subscription` and `FEW`.
+
+    Args:
+        endpoint: The server.
+        prefix: That of the keys.
+        most: How many connections the threads may have open, those that only listen included; None: any number.
     """
 
     suspends = False
@@ -444,14 +457,19 @@ class BlockingDriver:
     parks = True
     _link_class = BlockingLink
 
-    def __init__(self, endpoint: Endpoint, prefix: str) -> None:
+    def __init__(self, endpoint: Endpoint, prefix: str, most: int | None = None) -> None:
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
         self.pause_after = endpoint.pause_after
         self._endpoint = endpoint
         self._prefix = prefix
+        self._most = most
+        # Each link may open a second connection, for replies of any size.
+        self._size = inf if most is None else max(1, (most - _LISTENING) // 2)
+        self._most_alone = min(ALONE, self._size // 2)
         self.forget()
         _DRIVERS.add(self)
+        reaper.add(self)
 
     def forget(self) -> None:
         """Drop all links; after a fork they belong to the parent."""
@@ -468,7 +486,7 @@ class BlockingDriver:
 
     def take(self, token: str = "") -> BlockingLink | None:
         """Return an idle link, unless a waiter is to get a shared one; see `Driver`."""
-        if token and len(self._alone) >= ALONE:
+        if token and len(self._alone) >= self._most_alone:
             return None
         try:
             return self._idle.pop()
@@ -479,16 +497,14 @@ class BlockingDriver:
         """Return an idle link or a new one. If many threads wait, a waiter gets a shared one; see `Driver`."""
         if (
             token
-            and len(self._alone) >= ALONE
+            and len(self._alone) >= self._most_alone
             and (shares := self._shared_subscription.join(self, token)) is not None
         ):
             return shares
         try:
             return self._idle.pop()
         except IndexError:
-            if token:
-                return await self.checkout_for_asking()
-            return self._connected(self._begin_opening())
+            return await self._opened_or_given_back(FEW if token else self._size)
 
     def _begin_opening(self) -> _Opening:
         opening = _Opening()
@@ -500,7 +516,9 @@ class BlockingDriver:
             listener = random_text(LISTENER)
             own = grant_channel(self._prefix, listener) if self._endpoint.subscribes else ""
             link = self._link_class(self._endpoint, own, listener)
-            self._open.add(link)
+            with self._counting:
+                self._open.add(link)
+            reaper.watch()
             return link
         finally:
             self._opening.discard(opening)  # an error that somebody keeps would keep it, too
@@ -510,20 +528,27 @@ class BlockingDriver:
         try:
             return self._idle.pop()
         except IndexError:
-            found = self._may_open() or await self._given_back()
-            return self._connected(found) if isinstance(found, _Opening) else found
+            return await self._opened_or_given_back(FEW)
 
-    def _may_open(self) -> _Opening | None:
-        """Return what counts one more link, if there are few; else None."""
+    async def _opened_or_given_back(self, few: float) -> BlockingLink:
+        """Return a new link, if less than `few` are open; else one that another thread gives back, or a new one later."""
+        found = self._may_open(few) or await self._given_back(few)
+        return self._connected(found) if isinstance(found, _Opening) else found
+
+    def _may_open(self, few: float) -> _Opening | None:
+        """Return what counts one more link, if there are less than `few`, and the pool is not at its size; else None."""
         with self._counting:
-            few = len(self._open) + len(self._opening) < FEW
-            return self._begin_opening() if few else None
+            count = sum(not link.broken for link in self._open) + len(self._opening)
+            return self._begin_opening() if count < min(few, self._size) else None
 
-    async def _given_back(self) -> BlockingLink | _Opening:
+    async def _given_back(self, few: float) -> BlockingLink | _Opening:
         """Return a link that another thread gives back, or what counts one more, which the caller shall open.
 
         Links come back within about a round trip. If the server is far away, more are opened, one by one.
         After `reply_timeout` it is not the distance: then each thread opens one, and finds out by itself.
+
+        Raises:
+            LinkBroken: None came back for as long, and the pool is at its size.
         """
         place, since = _Place(), time.monotonic()
         self._wanting.append(place)
@@ -531,7 +556,7 @@ class BlockingDriver:
             # For a link that was given back just before we stood in line.
             self._hand_out()
             while not await place.wake_event.wait(GROWTH):
-                if (opening := self._may_grow(since)) is not None:
+                if (opening := self._may_grow(few, since)) is not None:
                     return opening
             link, place.link = place.link, None
             assert link is not None  # noqa: S101 - whoever wakes us has set it
@@ -551,18 +576,27 @@ class BlockingDriver:
                 place.link = link
                 place.wake_event.set()
 
-    def _may_grow(self, since: float) -> _Opening | None:
+    def _may_grow(self, few: float, since: float) -> _Opening | None:
         """Return what counts one more link, if a thread that waits since then may open it now; else None."""
         now = time.monotonic()
         with self._counting:
-            if now - self._grown_at < GROWTH and now - since < self.reply_timeout:
+            late = now - since >= self.reply_timeout
+            if now - self._grown_at < GROWTH and not late and few < self._size:
                 return None
+            opening = self._may_open(inf)
+        if opening is not None:
             self._grown_at = now
-            return self._begin_opening()
+        elif late:
+            msg = (
+                f"all connections to {self.description} were in use for {self.reply_timeout:g} s; "
+                f"REDIS_LOCKS['MAX_CONNECTIONS'] allows {self._most}"
+            )
+            raise LinkBroken(msg)
+        return opening
 
     def waits_on(self, link: Link) -> bool:
         """Return whether the thread is one of the first few that wait; see `Driver`."""
-        if len(self._alone) >= ALONE or not isinstance(link, BlockingLink):
+        if len(self._alone) >= self._most_alone or not isinstance(link, BlockingLink):
             return False
         link.waiting_links = self._alone
         link.waiting_links.add(id(link))
@@ -578,6 +612,10 @@ class BlockingDriver:
             return link
         shares = self._shared_subscription.join(self, token)
         if shares is None:  # as many as there are
+            if len(self._alone) >= self._size / 2:
+                # Else who releases might find none, for as long as these wait.
+                msg = f"{self.description} takes no connection for all that wait, and they may keep no more of those there are"
+                raise LinkBroken(msg)
             link.waiting_links = self._alone
             link.waiting_links.add(id(link))
         return shares or link
@@ -597,6 +635,7 @@ class BlockingDriver:
                 link.waiting_links.discard(id(link))
                 link.waiting_links = None
             if not link.broken:
+                link.looks = 0
                 self._idle.append(link)
                 if self._wanting:
                     self._hand_out()
@@ -610,6 +649,21 @@ class BlockingDriver:
                 self._idle.pop().close()
             except IndexError:  # another thread took the last one
                 return
+
+    @property
+    def has_open(self) -> bool:
+        """Whether any connection is open; see `idle_connections`."""
+        with self._counting:
+            return bool(self._opening) or any(not link.broken for link in self._open)
+
+    def close_idle(self) -> None:
+        """Close the links that nobody has used for long; see `idle_connections`."""
+        for link in list(self._idle):  # the one that was used last is the last
+            link.looks += 1
+            if link.looks > LOOKS:
+                with suppress(ValueError, IndexError):  # threads take and give back meanwhile
+                    self._idle.remove(link)
+                    link.close()
 
     async def sleep(self, seconds: float) -> None:
         """Block the thread."""
