@@ -9,7 +9,6 @@ from redis_locks.conf.settings import get_settings
 from redis_locks.connections.resolution import is_known, resolve
 from redis_locks.connections.shared_databases import SHARED_WITH_CACHE, caches_beside
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
-from redis_locks.drivers.endpoint import DEFAULT_TIMEOUT
 from redis_locks.exceptions import LockBackendError
 
 NO_TIMEOUT = "redis_locks.W007"
@@ -51,13 +50,13 @@ def _shared_with_caches(using: str | None) -> list[CheckMessage]:
 
 
 def _without_timeout(using: str | None) -> list[CheckMessage]:
-    if resolve(using).kwargs.get("socket_timeout", DEFAULT_TIMEOUT) is not None:
+    if resolve(using).kwargs.get("socket_timeout", 0) is not None:
         return []
     return [
         Warning(
             f"The client that {get_settings().entry(using)} names has socket_timeout=None, so it waits "
             "for ever for a server that does not answer; so do locks of redis_locks.compat. "
-            f"All other locks use {DEFAULT_TIMEOUT:g} s instead.",
+            f"All other locks use REDIS_LOCKS['REPLY_TIMEOUT'], {get_settings().reply_timeout:g} s, instead.",
             hint="Give it a socket_timeout in seconds, shorter than REDIS_LOCKS['LEASE'].",
             id=NO_TIMEOUT,
         )

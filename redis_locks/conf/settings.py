@@ -48,6 +48,7 @@ class Settings(NamedTuple):
     or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when another waiter asks).
     ``servers`` are further values as ``connection``, by name. ``max_hold`` None means 30 leases of the lock.
     ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
+    ``reply_timeout`` are the seconds that a call gives a silent server, ``release_timeout`` those of a release.
     ``alerts`` None means `DEFAULT_ALERTS`. ``name_function`` None leaves names as they are given.
     """
 
@@ -59,6 +60,8 @@ class Settings(NamedTuple):
     renew: bool = True
     max_hold: float | None = None
     request_deadline: float | None = None
+    reply_timeout: float = 2.0
+    release_timeout: float = 5.0
     deadlock_timeout: float | None = 1.0
     log_lock_waits: bool = True
     statistics: bool = True

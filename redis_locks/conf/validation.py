@@ -89,6 +89,10 @@ def _max_hold(value: object, entry: str) -> float | None:
     return None if value is None else span_seconds(value, argument=entry)
 
 
+def _timeout(value: object, entry: str) -> float:
+    return span_seconds(value, argument=entry)
+
+
 def _flag_or_none(value: object, entry: str) -> bool | None:
     return None if value is None else flag(value, entry)
 
@@ -209,6 +213,16 @@ ENTRIES: Mapping[str, Entry] = {
         "request_deadline",
         _wait,
         "Give the seconds that all waits of a request may take together, or None.",
+    ),
+    "REPLY_TIMEOUT": Entry(
+        "reply_timeout",
+        _timeout,
+        "Give the seconds after which a call gives up a server that says nothing, such as 2.0.",
+    ),
+    "RELEASE_TIMEOUT": Entry(
+        "release_timeout",
+        _timeout,
+        "Give the seconds for which a release waits for its server, such as 5.0. Afterwards it goes on in the background.",
     ),
     "LEASE": Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
     "RENEW": Entry("renew", flag, "True renews holds in the background."),

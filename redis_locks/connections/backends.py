@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -17,6 +18,7 @@ from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.base import Driver, Link, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
+from redis_locks.protocol.background import Background
 from redis_locks.protocol.lease import Renewer
 from redis_locks.protocol.plans import Terms
 from redis_locks.protocol.renewal import LoopRenewer, ThreadRenewer
@@ -57,6 +59,8 @@ class Backend:
     """Whether there is a server that can say how it is."""
     in_cluster = False
     """Whether a step reaches only the keys of one slot."""
+    release_timeout = inf
+    """Seconds for which a caller waits for the end of a hold."""
 
     def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
         # Not above: they import redis-py, which takes Django's start longer than all of this app, and
@@ -90,12 +94,15 @@ class Backend:
             self.renewer = ThreadRenewer(blocking)
             self._patient = ThreadRenewer(blocking)
             self._loop_drivers = PerLoop(partial(AsyncDriver, endpoint, prefix), AsyncDriver.aclose)
+        self.driver.background = self.background = Background(self.driver)
+        self.release_timeout = get_settings().release_timeout
 
     async def of_loop(self) -> tuple[Driver, Renewer]:
         """Return the running event loop's driver and renewer."""
         driver = await self._loop_drivers.get()
         if driver.renewer is None:
             driver.renewer = self._of_loop(self.renewer, driver)
+            driver.background = self.background
         return driver, driver.renewer
 
     def revoke(self, token: str) -> None:

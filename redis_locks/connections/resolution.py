@@ -99,7 +99,10 @@ def _find(spec: str) -> _Found:
         with _resolving:
             found = _found.get(spec)
             if found is None:
-                found = _found[spec] = _build(spec, get_settings().servers)
+                settings = get_settings()
+                found = _build(spec, settings.servers)
+                endpoint = found.endpoint.with_reply_timeout(settings.reply_timeout)
+                found = _found[spec] = found._replace(endpoint=endpoint)
     return found
 
 

@@ -181,7 +181,9 @@ class Message(NamedTuple):
 
     def request(self, side: Side, delay: float = 0.0) -> Request:
         """Return what asks for the lock."""
-        return self.lease(side, delay).request
+        request = self.lease(side, delay).request
+        request.reused = True  # the queue may deliver it twice
+        return request
 
     async def _extend(self, side: Side, request: Request) -> bool:
         left = await side.backend.ask(

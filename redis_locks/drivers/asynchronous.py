@@ -324,6 +324,8 @@ class AsyncDriver:
     suspends = True
     skips_replies: bool | None = False
     parks = False
+    background: Any = None
+    """What goes on with what its callers do not wait for; see `Driver`."""
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
@@ -342,6 +344,11 @@ class AsyncDriver:
         if self._unshared is None:
             self._unshared = UnsharedDriver(self._endpoint, self._prefix)
         return self._unshared
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the loop's link is open. Then it gives up a silent server by itself."""
+        return self._link is not None and not self._link.broken
 
     def take(self, token: str = "") -> Link | None:
         """Return the loop's link, which all its tasks share, if it is open."""

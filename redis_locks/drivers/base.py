@@ -38,6 +38,14 @@ class CutShort(Unreachable):
     """A server, or a proxy before it, accepted the connection and closed it during the handshake."""
 
 
+class Silent(Unreachable):
+    """The server neither took nor refused the connection in time, or took it and said nothing."""
+
+
+class OutOfTime(Silent):
+    """Nothing was sent, as no time was left for it."""
+
+
 CUT_SHORT: Final = 5.0
 """Seconds to keep trying while connections are closed during the handshake. After that, the server counts as gone."""
 
@@ -155,6 +163,9 @@ class Driver(Protocol):
 
     parks: bool
     """Whether waiters may wait for their turn with BLPOP. False once the server has refused that."""
+
+    background: Any
+    """A `Background`, which goes on with what callers do not wait for any more; None: the lease ends it."""
 
     def waits_on(self, link: Link) -> bool:
         """Whether a waiter that joined a queue over `link` waits on that link; if not, see `waiting_link`."""

@@ -23,7 +23,7 @@ from weakref import WeakSet
 from redis import exceptions as redis_errors
 
 from redis_locks.drivers.addresses import Address
-from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, run_blocking
+from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, OutOfTime, run_blocking
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error
 from redis_locks.drivers.fork_safety import close_in_children
@@ -40,6 +40,7 @@ from redis_locks.drivers.resp import (
 )
 from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.shared_subscription import SharedLink, SharedSubscription
+from redis_locks.drivers.time_limits import MUCH, go_on, limits, seconds_left
 from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.values.identity import LISTENER, process_name, random_text
 from redis_locks.values.interrupts import interrupt_behind, is_interrupt, is_thrown
@@ -118,7 +119,7 @@ class BlockingLink(ServerLink):
         outer = sys.exception()
         try:
             self._connection.connect()
-        except (redis_errors.RedisError, OSError) as error:
+        except (redis_errors.RedisError, OSError, OutOfTime) as error:
             self.close()
             if (interrupt := interrupt_behind(error, outer)) is not None:
                 raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
@@ -127,6 +128,7 @@ class BlockingLink(ServerLink):
             self.close()
             raise
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
+        self._socket.settimeout(self._timeout)
         close_in_children(self)
         if channel:
             subscribe = pack((b"SUBSCRIBE", channel.encode()))
@@ -221,18 +223,22 @@ class BlockingLink(ServerLink):
         reader = self.reader
         replies: list[Any] = []
         received = 0
+        receive: Callable[[], bytes] = self._received
+        left = seconds_left(self._timeout)
         try:
+            if limits.until != inf:
+                self._socket.settimeout(left)
+                receive = self._receiving_in_time()
             self._socket.sendall(packet)
             while len(replies) < number:
-                data = self._socket.recv(_READ_SIZE)
-                if not data:
-                    msg = "the server closed the connection"
-                    raise ProtocolError(msg)
+                data = receive()
                 received += len(data)
                 reader.feed(data)
                 replies += iter(reader.gets, UNFINISHED)
                 if Push in map(type, replies):
                     replies = [each for each in replies if not self._keeps(each)]
+            if limits.until != inf:
+                self._socket.settimeout(self._timeout)
         except BaseException as error:
             self.close_for(error)
             raise
@@ -242,14 +248,35 @@ class BlockingLink(ServerLink):
             del replies[number:]
         return replies
 
-    def _receive(self) -> list[Any]:
-        """Wait for bytes and return the replies that are complete now, perhaps none."""
-        data = self._socket.recv(_READ_SIZE)
+    def _received(self) -> bytes:
+        """Wait for bytes."""
+        data: bytes = self._socket.recv(_READ_SIZE)
         if not data:
             msg = "the server closed the connection"
             raise ProtocolError(msg)
+        return data
+
+    def _receiving_in_time(self) -> Callable[[], bytes]:
+        """Return what waits for bytes as long as the thread has time. That is longer if they are many."""
+        received, large = 0, MUCH
+
+        def receive() -> bytes:
+            nonlocal received, large
+            if received:
+                self._socket.settimeout(seconds_left(self._timeout))
+            data = self._received()
+            received += len(data)
+            if received >= large:
+                large = received + MUCH
+                go_on(self._timeout)
+            return data
+
+        return receive
+
+    def _receive(self) -> list[Any]:
+        """Wait for bytes and return the replies that are complete now, perhaps none."""
         reader = self.reader
-        reader.feed(data)
+        reader.feed(self._received())
         return [*iter(reader.gets, UNFINISHED)]
 
     def listen(self, token: str) -> None:
@@ -456,6 +483,8 @@ class BlockingDriver:
     skips_replies: bool | None = None
     parks = True
     _link_class = BlockingLink
+    background: Any = None
+    """What goes on with what its callers do not wait for; see `Driver`."""
 
     def __init__(self, endpoint: Endpoint, prefix: str, most: int | None = None) -> None:
         self.description = endpoint.description
@@ -555,7 +584,7 @@ class BlockingDriver:
         try:
             # For a link that was given back just before we stood in line.
             self._hand_out()
-            while not await place.wake_event.wait(GROWTH):
+            while not await place.wake_event.wait(seconds_left(GROWTH)):
                 if (opening := self._may_grow(few, since)) is not None:
                     return opening
             link, place.link = place.link, None
@@ -667,7 +696,7 @@ class BlockingDriver:
 
     async def sleep(self, seconds: float) -> None:
         """Block the thread."""
-        time.sleep(seconds)  # noqa: ASYNC251 - blocking is this driver's job
+        time.sleep(seconds_left(seconds))  # noqa: ASYNC251 - blocking is this driver's job
 
     async def finish(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run clean-up; a blocking caller cannot be cancelled."""

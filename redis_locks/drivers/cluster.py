@@ -28,6 +28,8 @@ class ClusterDriver:
     suspends = False
     skips_replies: bool | None = False
     parks = False
+    background: Any = None
+    """What goes on with what its callers do not wait for; see `Driver`."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.description = nodes.description

@@ -64,6 +64,10 @@ class ClusterEndpoint:
         description = f"the node {host}:{port}"
         return replace(self.any_node, kwargs=kwargs, description=description, in_cluster=True)
 
+    def with_reply_timeout(self, seconds: float) -> ClusterEndpoint:
+        """Return the same cluster; see `Endpoint`."""
+        return replace(self, any_node=self.any_node.with_reply_timeout(seconds))
+
     def client(self) -> redis.RedisCluster:
         """Return a new redis-py client. Connects, and raises redis-py's errors."""
         options = {k: v for k, v in self.any_node.kwargs.items() if k not in {"host", "port"}}

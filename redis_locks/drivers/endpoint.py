@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import redis
@@ -28,6 +29,7 @@ from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnecti
 from redis_locks.drivers.connection_options import parameters, without_notifications
 from redis_locks.drivers.resp import Reader, new_reader
 from redis_locks.drivers.sentinel import Sentinels
+from redis_locks.drivers.time_limits import seconds_left
 from redis_locks.exceptions import LockBackendError
 
 # What our connections decide by themselves, and what belongs to a pool of redis-py's.
@@ -52,8 +54,10 @@ _BLOCKING_TWIN = {twin: blocking for blocking, twin in _ASYNC_TWIN.items()}
 _UNBOUNDED = ConnectionPool().max_connections
 _USUAL_RETRY = redis.Redis().connection_pool.connection_kwargs["retry"]
 
-DEFAULT_TIMEOUT = 5.0
-"""Seconds until an unanswered connect or command counts as failed, unless the client says otherwise."""
+_USUAL_TIMEOUT = redis.Redis().connection_pool.connection_kwargs.get("socket_timeout")
+
+DEFAULT_TIMEOUT = 2.0
+"""Seconds until an unanswered connect or command counts as failed, unless the client or REPLY_TIMEOUT says otherwise."""
 
 
 class Shape:
@@ -103,6 +107,8 @@ class Endpoint:
     """What the client was told that means nothing to connections made here."""
     shape: Shape | None = None
     """How replies look to the user's code; None: the connections are for commands of ours."""
+    default_timeout: float = DEFAULT_TIMEOUT
+    """Seconds until an unanswered connect or command counts as failed, where the client does not say."""
 
     @classmethod
     def from_client(cls, client: redis.Redis) -> Endpoint:
@@ -191,18 +197,27 @@ class Endpoint:
     @property
     def connect_timeout(self) -> float:
         """Seconds until an unanswered connection attempt counts as failed."""
-        value = self.kwargs.get("socket_connect_timeout")
-        return DEFAULT_TIMEOUT if value is None else float(value)
+        value = self._given("socket_connect_timeout")
+        return self.reply_timeout if value is None else float(value)
 
     @property
     def reply_timeout(self) -> float:
         """Seconds until an unanswered command counts as failed."""
-        value = self.kwargs.get("socket_timeout")
-        return DEFAULT_TIMEOUT if value is None else float(value)
+        value = self._given("socket_timeout")
+        return self.default_timeout if value is None else float(value)
+
+    def _given(self, option: str) -> Any:
+        """Return the seconds that the client was told; None: nothing, or what redis-py tells each client."""
+        value = self.kwargs.get(option)
+        return None if type(value) is int and value == _USUAL_TIMEOUT else value
+
+    def with_reply_timeout(self, seconds: float) -> Endpoint:
+        """Return the same server, whose commands count as failed after so many seconds, unless the client says otherwise."""
+        return replace(self, default_timeout=seconds)
 
     def blocking_connection(self) -> AbstractConnection:
-        """Return a new blocking connection, not yet connected."""
-        return self.connection_class(
+        """Return a new blocking connection, not yet connected. Its steps share the time that the thread has."""
+        return _in_time(self.connection_class)(  # type: ignore[arg-type]
             **{
                 **self.kwargs,
                 **self._common(self.connection_class),
@@ -228,6 +243,24 @@ class Endpoint:
             **without_notifications(kind),
             **(ours if self.shape is None else self.shape.options),
         }
+
+
+@cache
+def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
+    """Return the same connections, each step of which takes no longer than the thread has."""
+
+    class InTime(kind):  # type: ignore[misc, valid-type]
+        def _connect(self) -> Any:
+            self.socket_connect_timeout: float = seconds_left(self.socket_connect_timeout)
+            return super()._connect()
+
+        def read_response(self, *args: Any, **options: Any) -> Any:
+            if self._sock is not None:
+                self._sock.settimeout(seconds_left(self.socket_timeout))
+            return super().read_response(*args, **options)
+
+    InTime.__name__, InTime.__qualname__ = kind.__name__, kind.__qualname__
+    return InTime
 
 
 def _twins_of_valkey(kind: type[Any]) -> dict[type[Any], type[Any]]:

@@ -6,7 +6,7 @@ import re
 
 from redis import exceptions as redis_errors
 
-from redis_locks.drivers.base import CutShort, LinkBroken, Unreachable
+from redis_locks.drivers.base import CutShort, LinkBroken, OutOfTime, Silent, Unreachable
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.refusals import no_permission
 from redis_locks.drivers.sentinel import SentinelsSilent, UnknownService
@@ -38,9 +38,15 @@ def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | L
     took_long = isinstance(error, TimeoutError) and not str(error)  # asyncio says nothing about it
     failure = f"{description} cannot be reached: {'no connection in time' if took_long else error}"
     if endpoint.sentinels is None or isinstance(error, SentinelsSilent):
-        return CutShort(failure) if _was_taken(error) else Unreachable(failure)
+        return _kind_of(error)(failure)
     # A primary that is gone will soon have a successor: for whoever may wait, worth to try on.
     return LinkBroken(failure)
+
+
+def _kind_of(error: BaseException) -> type[Unreachable]:
+    if isinstance(error, (TimeoutError, redis_errors.TimeoutError, OutOfTime)):
+        return Silent
+    return CutShort if _was_taken(error) else Unreachable
 
 
 def _was_taken(error: BaseException | None) -> bool:

@@ -15,7 +15,8 @@ from typing import Final, Protocol, Self
 from weakref import WeakSet, WeakValueDictionary
 
 from redis_locks.drivers.addresses import Address
-from redis_locks.drivers.base import LinkBroken
+from redis_locks.drivers.base import LinkBroken, OutOfTime
+from redis_locks.drivers.time_limits import seconds_left
 from redis_locks.exceptions import LockBackendError
 from redis_locks.values.interrupts import is_interrupt
 
@@ -121,7 +122,11 @@ class ListenerThread:
         if self._link is not None:
             return
         since = monotonic() if since is None else since
-        with self._opening:
+        # Another thread may be opening it, which takes as long as that one has.
+        if not self._opening.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
+            msg = "another thread is connecting still"
+            raise OutOfTime(msg)
+        try:
             if self._link is not None:
                 return
             if since < self._failed_at:
@@ -141,6 +146,8 @@ class ListenerThread:
                 if isinstance(error, (LinkBroken, LockBackendError)):
                     self._failed_at, self._failure = monotonic(), str(error)
                 raise
+        finally:
+            self._opening.release()
 
     def try_to_open(self) -> bool:
         """Listen from now on, if that works, and return whether it does; see `retry_at`."""

@@ -20,6 +20,7 @@ from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.listener_thread import connect_all_again
+from redis_locks.drivers.time_limits import seconds_left
 from redis_locks.values.interrupts import interrupt_behind
 
 Services = Mapping[str, Mapping[str, Any]]
@@ -79,10 +80,7 @@ class Sentinels:
             **options,
             # Else a new connection would ask for features that a Sentinel does not have.
             **without_notifications(redis.Redis),
-            **{
-                limit: min(options.get(limit) or PATIENCE, PATIENCE)
-                for limit in ("socket_timeout", "socket_connect_timeout")
-            },
+            **_limits(options, PATIENCE),
         }
 
     @classmethod
@@ -173,7 +171,9 @@ class Sentinels:
 
     async def _ask(self, address: Address) -> Services:
         host, port = address
-        options = {**self._options, "retry": Retry(NoBackoff(), 0)}
+        # To connect and to ask are two steps.
+        limits = _limits(self._options, seconds_left(2 * PATIENCE) / 2)
+        options = {**self._options, **limits, "retry": Retry(NoBackoff(), 0)}
         with redis.Redis(host, port, **options) as client:
             return cast("Services", client.sentinel_masters())
 
@@ -182,6 +182,12 @@ class Sentinels:
         options = {**self._options, "retry": AsyncRetry(NoBackoff(), 0)}
         async with aioredis.Redis(host=host, port=port, **options) as client:
             return cast("Services", await client.sentinel_masters())
+
+
+def _limits(options: Mapping[str, Any], most: float) -> dict[str, float]:
+    """Return the options that limit each step of a client, to `most` seconds at most."""
+    names = ("socket_timeout", "socket_connect_timeout")
+    return {name: min(options.get(name) or most, most) for name in names}
 
 
 class _InLoop:

@@ -17,6 +17,7 @@ from weakref import WeakSet, WeakValueDictionary
 from redis_locks.drivers.base import Call, Link
 from redis_locks.drivers.listener_thread import ListenerThread, Subscription
 from redis_locks.drivers.server_link import CallingLink
+from redis_locks.drivers.time_limits import seconds_left
 from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.scripts import Script
 from redis_locks.values.identity import LISTENER, random_text
@@ -95,7 +96,7 @@ class SharedSubscription:
         if opener is not None:
             # If it is the thread itself, a signal's handler has come in between.
             if opener != threading.get_ident():
-                self._opened.wait(BUSY)
+                self._opened.wait(seconds_left(BUSY))
             return thread.is_open
         try:
             self._opener = threading.get_ident()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from time import monotonic
 from typing import Final
@@ -10,11 +11,14 @@ from redis_locks import scripts
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Link, run_blocking
 from redis_locks.drivers.server_link import pack_call
-from redis_locks.exceptions import LockLost
+from redis_locks.exceptions import LockBackendError, LockLost
+from redis_locks.locks.releases import may_proceed
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
 from redis_locks.protocol.retry import ask_once, persist
 from redis_locks.scripts import Script
+
+logger = logging.getLogger("redis_locks")
 
 MARGIN: Final = 1.0
 """Seconds of its lease that a hold must have left for COMMIT; a tenth of a lease below 10 s."""
@@ -23,24 +27,43 @@ MARGIN: Final = 1.0
 def verify(leases: Sequence[Lease]) -> None:
     """Return if all are held now and for a while longer. Renew each that is renewed in the background.
 
-    Blocks for one round trip for each server. A lease that is not renewed is not extended.
+    Blocks for one round trip for each server, or as long as a reply may take. A lease that is not renewed is not
+    extended.
 
     Raises:
         LockLost: A lease is lost, or ends within the margin.
-        LockBackendError: Redis could not be asked.
+        LockBackendError: Redis could not be asked, and a lock does not proceed without it.
     """
     by_backend: dict[Backend, list[Lease]] = {}
     for lease in leases:
-        if lease.is_over():
+        # What was lost as nobody could be asked: whether somebody else has it now, the server may know by now.
+        if lease.is_over() and not lease.is_lost_in_outage:
             raise _lost(lease)
         if not lease.is_unguarded:
             by_backend.setdefault(lease.plan.terms.backend(), []).append(lease)
     for backend, of_backend in by_backend.items():
-        run_blocking(_verify(backend, of_backend))
+        try:
+            run_blocking(_verify(backend, of_backend))
+        except LockBackendError as error:
+            if not may_proceed(error) or not all(each.plan.terms.proceeds for each in of_backend):
+                raise
+            _go_on(of_backend, error)
+
+
+def _go_on(leases: Sequence[Lease], error: LockBackendError) -> None:
+    """Let COMMIT go on although the leases are not verified, and say so."""
+    for lease in leases:
+        lease.go_unverified()
+    names = ", ".join(lease.name for lease in leases)
+    logger.warning(
+        "COMMIT goes on although nobody knows whether %r is held still (on_unavailable='proceed'): %s",
+        *(names, error),
+    )
 
 
 async def _verify(backend: Backend, leases: list[Lease]) -> None:
     first, *others = leases
+    ends = monotonic() + backend.driver.reply_timeout
     if not (others or first.plan.terms.replicas):
         # Most often a transaction keeps one lock, and one question verifies it.
         sent, token = monotonic(), first.token
@@ -48,10 +71,10 @@ async def _verify(backend: Backend, leases: list[Lease]) -> None:
         if reply is not None:
             _judge(first, store.extend_reply(reply, token), sent)
             return
-    await _verify_all(backend, leases)
+    await _verify_all(backend, leases, ends)
 
 
-async def _verify_all(backend: Backend, leases: list[Lease]) -> None:
+async def _verify_all(backend: Backend, leases: list[Lease], ends: float) -> None:
     by_script: dict[Script, list[Lease]] = {}
     replicated = any(lease.plan.terms.replicas for lease in leases)
     for lease in leases:
@@ -74,7 +97,10 @@ async def _verify_all(backend: Backend, leases: list[Lease]) -> None:
             return [store.extend_reply(reply, lease.token) for lease, reply in pairs]
 
         first = alike[0]
-        lefts, _ = await persist(backend.driver, ask, first.deadline, lock=first.plan.name)
+        within = ends - monotonic()
+        lefts, _ = await persist(
+            backend.driver, ask, first.deadline, lock=first.plan.name, within=within
+        )
         for lease, left in zip(alike, lefts, strict=True):
             _judge(lease, left, sent)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -54,6 +55,7 @@ async def commit(driver: Driver, lease: Lease, hold: object, commands: Commands)
                 lambda link: store.commit(link, lease.keys, lease.token, commands),
                 lease.deadline,
                 lock=lease.name,
+                within=inf,
             )
         else:
             failure = store.commit_reply(reply, lease.token)

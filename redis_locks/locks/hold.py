@@ -78,6 +78,8 @@ class Hold:
     """Whether it has ended, as far as its user goes."""
     ends_plainly = True
     """Whether nothing is written with its end."""
+    last_moment = 0.0
+    """Until when its caller waits for its end, on the monotonic clock; 0: for RELEASE_TIMEOUT. Then the background goes on."""
     called_block: Block | None = None
     _cancelled: CancelledByLoss | None = None
     _upgrade: str | None = None
@@ -143,6 +145,11 @@ class Hold:
         and it has neither `commit` nor `detach`.
         """
         return self.lease.is_unguarded
+
+    @property
+    def is_unverified(self) -> bool:
+        """Whether a COMMIT went on although Redis could not be asked whether this is held; see `on_unavailable` of `Lock`."""
+        return any(part.lease.is_unverified for part in self.parts)
 
     @property
     def remaining(self) -> float:
@@ -495,13 +502,16 @@ class Hold:
         # An interrupted release or commit may have been applied. The hold was good when that was sent, so it is
         # not lost: at most the reply came too late.
         repeated = lease.state is ENDED
-        was_lost = not repeated and lease.is_over()
+        was_lost = not repeated and lease.is_over() and not lease.is_lost_in_outage
         was_held = True
         # Else a transaction, or others of this thread or task, have it, or nobody had it.
         ends = not self.kept and lease.leave(self)
         if ends and not lease.is_unguarded:
             # The usual way: one question ends it.
-            answer = lease.ask_to_end(driver) if self.ends_plainly and not repeated else NO
+            now = monotonic()
+            last = self.last_moment or now + self.backend.release_timeout
+            plainly = self.ends_plainly and not repeated and last >= now + driver.reply_timeout
+            answer = lease.ask_to_end(driver) if plainly else NO
             if not isinstance(answer, Answer):
                 answer = await lease.answer_to_end(driver, answer)
             if answer is not YES:
@@ -509,6 +519,7 @@ class Hold:
                     *(driver, lease, self.end_on),
                     repeated=repeated or answer is UNHEARD,
                     was_lost=was_lost,
+                    last=last,
                 )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it

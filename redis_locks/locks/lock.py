@@ -22,8 +22,9 @@ from redis_locks.locks.hold_errors import require_closing
 from redis_locks.locks.nesting import own_hold, reenter
 from redis_locks.locks.options import Mode, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
+from redis_locks.locks.releases import may_proceed
 from redis_locks.locks.scope import Scope, ScopeName
-from redis_locks.locks.timeouts import bounded, bounds
+from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.transactions import Keepers, Taken
 from redis_locks.locks.with_blocks import (
     Block,
@@ -38,6 +39,7 @@ from redis_locks.protocol.callers import session
 from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.replication import ReplicatedLease
+from redis_locks.protocol.retry import bounds
 from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
 from redis_locks.values.keys import MOST_KEPT, validate_names
@@ -151,7 +153,8 @@ class Lock:
             hangs for good loses them. In blocking code it has no effect.
         on_unavailable: What an acquire does when Redis cannot be asked. "raise" and "respond": raise
             LockBackendError, which a view that has the lock as its decorator answers with 503 if it is "respond".
-            "proceed": return a hold that guards nothing. It says so in `Hold.is_unguarded` and in the log. What
+            "proceed": return a hold that guards nothing. It says so in `Hold.is_unguarded` and in the log. If Redis goes
+            away during the block, its end logs that and does not raise, and COMMIT goes on: see `Hold.is_unverified`. What
             another version of this package holds, or too few `replicas` acknowledged, and what needs an answer
             for `read`, raises nevertheless. Not given: REDIS_LOCKS["ON_UNAVAILABLE"].
         at_least: Seconds for which the lock stays closed after its grant, however early it is released; 0: not at all.
@@ -499,7 +502,7 @@ class Lock:
 
     async def _proceed(self, side: Side, error: LockBackendError) -> Hold:
         """Return a hold that guards nothing, as the server could not be asked; or raise that error."""
-        if not self._proceeds or not unguarded.may_proceed(error):
+        if not self._proceeds or not may_proceed(error):
             raise error
         terms = self.options.terms(side.backend)
         plan = Plan(terms, self._names, side.backend.groups(self._names)[0][1], self._name)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Protocol, TypeVar
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.backends import Backend, backend_for
-from redis_locks.drivers.base import Driver
+from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.locks.hold_errors import lost
 from redis_locks.locks.transfer import Detached
@@ -48,9 +49,10 @@ async def detach(driver: Driver, lease: Lease, hold: object, milliseconds: int) 
     )
     travels.text()  # what is wrong with the key is to show before anything has happened
     where = lease.where(hold)
+    ends = monotonic() + driver.reply_timeout
     lease.leave(hold)
     try:
-        moved, _ = await _move_for_good(driver, lease, lease.token, transit, lease.deadline)
+        moved, _ = await _move_for_good(driver, lease, lease.token, transit, lease.deadline, ends)
         if moved is None:
             lease.lose(NOT_KNOWN)
             raise lost(lease)
@@ -58,13 +60,13 @@ async def detach(driver: Driver, lease: Lease, hold: object, milliseconds: int) 
         text = travels._replace(at_ms=moved.at_ms).text()
         await tell_moved(driver, "detached", lease)
     except BaseException:
-        await driver.finish(_move_back(driver, lease, hold, transit, where))
+        await driver.finish(_move_back(driver, lease, hold, transit, where, ends))
         raise
     return text
 
 
 async def _move_for_good(
-    driver: Driver, lease: Lease, token: str, heir: Request, until: float
+    driver: Driver, lease: Lease, token: str, heir: Request, until: float, ends: float
 ) -> tuple[Adopted | None, float]:
     """As `_move`, once enough replicas know of it; with it the hold's deadline.
 
@@ -75,7 +77,7 @@ async def _move_for_good(
     """
     while True:
         sent = monotonic()
-        moved = await _move(driver, lease, token, heir, until)
+        moved = await _move(driver, lease, token, heir, until, ends)
         deadline = sent + (moved.left_ms / 1000 if moved else 0)
         if moved is None or not heir.replicas:
             return moved, deadline
@@ -89,23 +91,43 @@ async def _move_for_good(
 
 
 async def _move(
-    driver: Driver, lease: Lease, token: str, heir: Request, until: float
+    driver: Driver, lease: Lease, token: str, heir: Request, until: float, ends: float
 ) -> Adopted | None:
-    """Give the hold of `token` to `heir`, however often connections break before `until`; None if there is none."""
+    """Give the hold of `token` to `heir`, however often connections break before `until`; None if there is none.
+
+    The caller waits until `ends`.
+    """
     moved, _ = await persist(
-        driver, lambda link: store.adopt(link, heir, token), until, lock=lease.name
+        driver,
+        lambda link: store.adopt(link, heir, token),
+        until,
+        lock=lease.name,
+        within=ends - monotonic(),
     )
     return moved
 
 
 async def _move_back(
-    driver: Driver, lease: Lease, hold: object, transit: Request, where: Where
+    driver: Driver, lease: Lease, hold: object, transit: Request, where: Where, ends: float
 ) -> None:
-    """Have the lease again, after a detachment that may or may not have happened."""
-    with suppress(LockBackendError):
-        await _move(driver, lease, transit.token, lease.request, lease.deadline)
+    """Have the lease again, after a detachment that may or may not have happened; if need be, in the background."""
+
+    async def move_back(link: Link) -> None:
+        await store.adopt(link, lease.request, transit.token)
         if transit.broken_off:
-            await acquire.abandon(driver, transit)  # or a late question might detach it
+            await store.abandon(link, transit)  # or a late question might detach it
+
+    async def move_back_later(link: Link) -> None:
+        await move_back(link)
+        if not lease.is_open:  # released meanwhile
+            await store.release(link, lease.keys, lease.token)
+
+    try:
+        within = ends - monotonic()
+        await persist(driver, move_back, lease.deadline, lock=lease.name, within=within)
+    except LockBackendError:
+        if driver.background is not None:
+            driver.background.add(move_back_later, lease.deadline)
     lease.resume(hold, where)
 
 
@@ -117,7 +139,8 @@ async def adopt(driver: Driver, lease: Lease, hold: object, detached: Detached) 
     request = lease.request
     lease.tells_its_end(tells=False)  # until there is something to tell the end of
     until = monotonic() + lease.lease_ms / 1000
-    adopted, deadline = await _move_for_good(driver, lease, detached.token, request, until)
+    ends = monotonic() + driver.reply_timeout
+    adopted, deadline = await _move_for_good(driver, lease, detached.token, request, until, ends)
     if adopted is None:
         lease.leave(hold)
         return False
@@ -183,6 +206,10 @@ async def adopted(
     try:
         if await adopt(driver, lease, hold, detached):
             return hold
+    except LockBackendError:
+        if driver.background is not None:  # it has cost its time
+            driver.background.add(partial(_let_go, lease), monotonic() + lease.lease_ms / 1000)
+        raise
     except BaseException:
         with suppress(LockError):  # it may or may not have been adopted
             await driver.finish(hold.release_on(driver))
@@ -191,3 +218,10 @@ async def adopted(
         raise
     msg = f"Lock {hold.name!r} cannot be adopted: it was adopted already, or its lease ended"
     raise LockLost(msg)
+
+
+async def _let_go(lease: Lease, link: Link) -> None:
+    """Release what may or may not have been adopted; a late question does not adopt it either."""
+    await store.release(link, lease.keys, lease.token)
+    if lease.request.broken_off:
+        await store.abandon(link, lease.request)

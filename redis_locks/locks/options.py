@@ -62,7 +62,7 @@ class Options:
         return found
 
     def _terms(self, backend: Backend) -> Terms:
-        settings = get_settings()
+        settings, own = get_settings(), self.on_unavailable
         return Terms(
             self.mode,
             max(settings.lease_ms, self.at_least_ms) if self.lease_ms is UNSET else self.lease_ms,
@@ -78,6 +78,7 @@ class Options:
             guarded=self.scope.guarded,
             max_hold=self.max_hold,
             at_least_ms=self.at_least_ms,
+            proceeds=(settings.on_unavailable if own is UNSET else own) == "proceed",
         )
 
 

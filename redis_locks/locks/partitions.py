@@ -14,7 +14,7 @@ from typing import Any
 
 from redis_locks.conf.settings import Unset
 from redis_locks.drivers.base import Driver
-from redis_locks.exceptions import LockError, LockLost
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.locks.hold import Hold, give_back
 from redis_locks.locks.hold_errors import lost, require_alone
 from redis_locks.protocol import replication, store
@@ -101,6 +101,9 @@ class SpreadHold(Hold):
             if self.is_lost:
                 raise lost(*[part.lease for part in self._parts])
             return
+        last = self.last_moment or monotonic() + self.backend.release_timeout
+        for part in self._parts:
+            part.last_moment = last
         failure = await _each(self._parts, lambda part: part.release_on(driver))
         self.released = all(part.released for part in self._parts)
         if failure is not None:
@@ -203,8 +206,8 @@ async def acquire(
                 raise LockLost(msg)
             await _give_back(driver, parts)
             parts.clear()
-    except BaseException:
-        await _give_back(driver, parts)
+    except BaseException as error:
+        await _give_back(driver, parts, error)
         raise
 
 
@@ -252,7 +255,13 @@ async def _raised(driver: Driver, part: Hold, milliseconds: int, fencing_token: 
     return True
 
 
-async def _give_back(driver: Driver, parts: Sequence[Hold]) -> None:
+async def _give_back(
+    driver: Driver, parts: Sequence[Hold], error: BaseException | None = None
+) -> None:
+    # A server that is silent has cost its time: the background goes on.
+    last = monotonic() + (0.0 if isinstance(error, LockBackendError) else driver.reply_timeout)
+    for part in parts:
+        part.last_moment = last
     failure = await _each(parts, lambda part: give_back(part, driver))
     if failure is not None and not isinstance(failure, LockError):
         raise failure  # an interrupt

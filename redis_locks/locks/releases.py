@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from time import monotonic
 from typing import Any, TypeVar
 
 from redis_locks.drivers.base import Driver, Link
-from redis_locks.exceptions import LockBackendError
+from redis_locks.exceptions import LockBackendError, NotReplicated, ProtocolMismatch
 from redis_locks.protocol import store
 from redis_locks.protocol.callers import note_unconfirmed
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.retry import persist
 from redis_locks.values.identity import closing_token, cooldown_of, process, written
 
+logger = logging.getLogger("redis_locks")
+
 T = TypeVar("T")
+
+
+def may_proceed(error: LockBackendError) -> bool:
+    """Whether `error` says that the server could not be asked. Some say what it answered."""
+    return not isinstance(error, (NotReplicated, ProtocolMismatch))
 
 
 async def by_any_token(
@@ -59,18 +68,34 @@ async def end_for_good(
     *,
     repeated: bool,
     was_lost: bool,
+    last: float,
 ) -> bool:
     """End a hold by `end_on`, however often connections break; return whether it was held until then.
+
+    At `last` the caller waits no longer, and the background goes on. If the lock proceeds without its server, an
+    end that is not known is logged, and counts as one.
 
     `repeated`: whether that was tried before. `was_lost`: whether its lease had ended before that.
     """
     try:
-        held, again = await persist(driver, end_on, lease.deadline, lock=lease.name)
+        within = last - monotonic()
+        held, again = await persist(driver, end_on, lease.deadline, lock=lease.name, within=within)
     except LockBackendError as error:
         note_unconfirmed(lease.token)
+        if driver.background is not None:
+            driver.background.add(end_on, lease.deadline)
+        if lease.plan.terms.proceeds and may_proceed(error):
+            logger.warning("%s; its block goes on (on_unavailable='proceed')", error)
+            return True
         if not was_lost:
             error.may_be_done = True
             raise
         return False
+    if not held and lease.is_lost_in_outage:
+        logger.warning(
+            "Lock %r ended while Redis could not be asked to renew it; its block goes on (on_unavailable='proceed')",
+            lease.name,
+        )
+        return True
     # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
     return held or again or repeated or lease.ended_by_upgrade

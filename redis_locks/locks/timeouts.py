@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from math import inf
 from time import monotonic
 from types import TracebackType
-from typing import NamedTuple
 
+from redis_locks.protocol.retry import Bound, bounds
 from redis_locks.values.durations import wait_seconds
-
-
-class _Bound(NamedTuple):
-    """What a block around the caller allows."""
-
-    block: object
-    """Whose it is."""
-
-    longest: float = inf
-    """Seconds for each wait."""
-    until: float = inf
-    """When all waits end, on the monotonic clock."""
-
-
-# Immutable, so that every thread and task sees its own blocks only.
-bounds: ContextVar[tuple[_Bound, ...]] = ContextVar("redis_locks.bounds", default=())
-"""One entry for each open block around the caller."""
 
 
 class _Block:
@@ -37,7 +19,7 @@ class _Block:
         given = wait_seconds(seconds, argument="seconds")
         self._seconds = inf if given is None else given
 
-    def _own(self) -> _Bound:
+    def _own(self) -> Bound:
         raise NotImplementedError
 
     def __enter__(self) -> None:
@@ -75,8 +57,8 @@ class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a 
 
     __slots__ = ()
 
-    def _own(self) -> _Bound:
-        return _Bound(self, longest=self._seconds)
+    def _own(self) -> Bound:
+        return Bound(self, [], longest=self._seconds)
 
 
 class lock_deadline(_Block):  # noqa: N801 - as above
@@ -97,8 +79,8 @@ class lock_deadline(_Block):  # noqa: N801 - as above
 
     __slots__ = ()
 
-    def _own(self) -> _Bound:
-        return _Bound(self, until=monotonic() + self._seconds)
+    def _own(self) -> Bound:
+        return Bound(self, [], until=monotonic() + self._seconds)
 
 
 def bounded(wait: float | None) -> float | None:

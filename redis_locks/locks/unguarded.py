@@ -8,7 +8,7 @@ from math import inf
 from time import monotonic
 
 from redis_locks.drivers.base import Driver
-from redis_locks.exceptions import LockBackendError, NotReplicated, ProtocolMismatch
+from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events
 from redis_locks.protocol.callers import Session
 from redis_locks.protocol.lease import Lease
@@ -44,11 +44,6 @@ class _Nobody:
 
 
 _NOBODY = _Nobody()
-
-
-def may_proceed(error: LockBackendError) -> bool:
-    """Whether `error` says that the server could not be asked. Some say what it answered."""
-    return not isinstance(error, (NotReplicated, ProtocolMismatch))
 
 
 def lease_of(plan: Plan, session: Session) -> Lease:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import logging
 import random
+from collections.abc import Coroutine
 from contextlib import suppress
 from math import inf
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from redis_locks.drivers.base import (
     CUT_SHORT,
@@ -24,19 +25,24 @@ from redis_locks.drivers.base import (
     Driver,
     Link,
     LinkBroken,
+    OutOfTime,
+    Silent,
     Unreachable,
 )
 from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.time_limits import in_time
 from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
 from redis_locks.protocol import lock_events, silent_questions, store
 from redis_locks.protocol.callers import holds_nothing, note_unconfirmed, session, unconfirmed
-from redis_locks.protocol.retry import TRIES, longest_pause, persist
+from redis_locks.protocol.retry import TRIES, at_last, longest_pause, note_silence, persist
 from redis_locks.protocol.silent_questions import Silence
 from redis_locks.protocol.store import Granted, Looked, Refused, Request, Won
 from redis_locks.values.claims import parse_who
 from redis_locks.values.identity import caller
 
 logger = logging.getLogger("redis_locks")
+
+T = TypeVar("T")
 
 RECHECK = 6.0
 """Seconds between two signs of life of a waiter, at most.
@@ -120,6 +126,7 @@ class Waiter:
         link: On what to ask first; None: a new one.
         first: The reply, the error or the silence that came for the first question on `link`, and when that was sent;
             None: nothing was sent yet.
+        ends: When it has to end, whatever the server does; None: as the blocks around the caller say. See `at_last`.
 
     Attributes:
         link: What it asks and listens on.
@@ -133,7 +140,7 @@ class Waiter:
     """
 
     link: Link | None = None
-    sent = queued = abandoned_in_vain = False
+    sent = queued = abandoned_in_vain = _is_silent = False
     uncontended = True
     _told = _heeded = False
     own = ""
@@ -143,7 +150,7 @@ class Waiter:
     _ask_at = 0.0
     suspicious_at = long_at = _looks_from = inf
     _recheck = RECHECK
-    _reads_much = _silent = False
+    _reads_much = _silent = _has_warned = False
 
     def __init__(
         self,
@@ -155,6 +162,7 @@ class Waiter:
         own: str = "",
         link: Link | None = None,
         first: tuple[Any, float] | None = None,
+        ends: float | None = None,
     ) -> None:
         self.driver = driver
         self.request = request
@@ -173,6 +181,12 @@ class Waiter:
         if first is not None:
             self.sent, self.started = True, first[1]
             self._silent = isinstance(first[0], Silence)
+        self._at_last = at_last() if ends is None else ends
+        """When it has to end, whatever the server does."""
+        self._ends = self._at_last
+        """When it has to end, unless a large reply is on its way."""
+        if wait is not None:
+            self._ends = min(self._ends, self.started + wait + driver.reply_timeout)
 
     async def run(self) -> Won | Refused:
         """Acquire. Returns `Refused` when another holder still had the lock at the end.
@@ -243,6 +257,15 @@ class Waiter:
 
     async def ask(self) -> Won | Refused | None:
         """Ask, and stand in the queue until it is time to ask again."""
+        return await self._answered(*await self.in_time(self._question()))
+
+    async def in_time(self, step: Coroutine[Any, Any, T]) -> T:
+        """Return what a step returns that talks to the server. It has the time for one reply, or what is left of the call."""
+        until = min(monotonic() + self.driver.reply_timeout, self._ends)
+        return await in_time(self.driver, step, until, self._at_last)
+
+    async def _question(self) -> tuple[Link, Won | Refused, float]:
+        """Ask on the link, or on a new one; return it, the reply, and when the question was sent."""
         request = self.request
         link = self.link
         if link is None:
@@ -260,7 +283,7 @@ class Waiter:
         )
         if looked is not None:
             self._note_look(looked)
-        return await self._answered(link, reply, sent)
+        return link, reply, sent
 
     async def _answered(
         self, link: Link, reply: Won | Refused, sent: float
@@ -287,7 +310,7 @@ class Waiter:
 
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
-        waiting_link = await self.driver.waiting_link(link, self.token)
+        waiting_link = await self.in_time(self.driver.waiting_link(link, self.token))
         if waiting_link is not link:
             # What it is granted while it changes, the next question tells.
             self.close()
@@ -331,7 +354,7 @@ class Waiter:
             if self._left(monotonic()) <= 0:
                 return await self.leave()
         else:
-            won = won._replace(read=await self._read(link))
+            won = won._replace(read=await self.in_time(self._read(link)))
         return won
 
     async def _read(self, link: Link) -> list[Any]:
@@ -346,7 +369,8 @@ class Waiter:
 
     async def _released_after_crash(self, link: Link) -> bool:
         """Whether a dead holder was in the way and has been removed; if not, this waiter's place says when to look again."""
-        ended, near = await store.crash_release(link, self.request.keys, self.token)
+        look = store.crash_release(link, self.request.keys, self.token)
+        ended, near = await self.in_time(look)
         self._recheck = min(RECHECK, CRASH_CHECK * 2.0 ** min(near, 10))
         return ended > 0
 
@@ -469,32 +493,38 @@ class Waiter:
 
     async def _abandon(self) -> None:
         with suppress(LockBackendError, LinkBroken):
-            if not self.abandoned_in_vain:  # nobody waits for as long as a lease once more
+            if not (self.abandoned_in_vain or self._is_silent):  # it has cost its time
                 with suppress(LockLost):  # an upgrade: it left, and has nothing to go back to
                     await self.driver.finish(self.leave())
                 return
         self.disconnect()
         note_unconfirmed(self.token)
+        if not self.request.reused and self.driver.background is not None:
+            request = self.request
+            until = monotonic() + request.lease_ms / 1000
+            self.driver.background.add(lambda link: store.abandon(link, request), until)
 
     async def leave(self) -> Refused:
         """Leave the queue, on a new link if need be; return the holder of the lock.
 
         Raises:
-            LockBackendError: The server did not answer for as long as a lease lasts, or refused.
+            LockBackendError: The server did not answer in the time of the call, or refused.
         """
+        now = monotonic()
+        # What it leaves behind keeps others waiting until a lease ends.
+        until, at_least = now + self.request.lease_ms / 1000, now + _SNAG
         if self.link is not None:
             try:
-                return await self._leave(self.link)
+                return await self.in_time(self._leave(self.link))
             except LinkBroken:
                 self.close(broken=True)
-        # What it leaves behind keeps others waiting until a lease ends.
-        until = monotonic() + self.request.lease_ms / 1000
-        at_least = monotonic() + _SNAG
         try:
             refused, _ = await persist(
                 *(self.driver, self._leave, until),
                 unreachable_until=at_least,
                 lock=self.request.name,
+                within=min(now + self.driver.reply_timeout, self._ends) - monotonic(),
+                ends=self._at_last,
             )
         except LockBackendError:
             self.abandoned_in_vain = True
@@ -513,7 +543,7 @@ class Waiter:
     async def reconnect(self, error: LinkBroken) -> None:
         """Get ready for another try, or raise `LockBackendError`."""
         waiters = self.link.waiters if self.link else 1
-        self.close(broken=True)
+        self.close(broken=not isinstance(error, OutOfTime))
         self._silent = False
         self._failures += 1
         self._look_anew()
@@ -527,10 +557,15 @@ class Waiter:
             else self._failures < TRIES and monotonic() - self.started < _SNAG
         )
         pause = self.driver.pause_after(self._failures) if isinstance(error, Unreachable) else None
-        tries_on = in_time and (self.queued or pause is not None)
+        endless = self.wait is None and isinstance(error, Silent)
+        tries_on = in_time and (self.queued or pause is not None or endless)
         hopeless = isinstance(error, Unreachable) and not (snag or tries_on)
-        if hopeless or not (in_time or self._failures < TRIES):
-            raise LockBackendError(str(error)) from error
+        if hopeless or not (in_time or self._failures < TRIES) or monotonic() >= self._ends:
+            self._is_silent = True
+            note_silence()
+            raise LockBackendError(self._why_not(error)) from error
+        if endless:
+            self._warn_of_silence(error)
         if pause and in_time:
             await self.driver.sleep(min(pause, left))
             return
@@ -539,6 +574,24 @@ class Waiter:
         if longest > 0:
             pause = random.uniform(limit / 2, longest)  # noqa: S311 - jitter, no secret
             await self.driver.sleep(min(pause, left) if in_time else pause)
+
+    def _why_not(self, error: LinkBroken) -> str:
+        """Return what says which server could not be asked, for how long, and, if it was silent, what changes that."""
+        name, where, why = self.request.name, self.driver.description, str(error)
+        if where not in why:
+            why = f"{where}: {why}"
+        silence = monotonic() >= self._ends or isinstance(error, Silent)
+        setting = "; see REDIS_LOCKS['REPLY_TIMEOUT']" if silence else ""
+        return f"Lock {name!r} could not be asked for in {self.waited():.1f} s: {why}{setting}"
+
+    def _warn_of_silence(self, error: LinkBroken) -> None:
+        """Say once that a wait without an end waits for the server."""
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "Lock %r is waited for without an end (wait=None), and the server says nothing: %s",
+                *(self.request.name, error),
+            )
 
     def _look_anew(self) -> None:
         """Look for a deadlock as if for the first time: while nobody heard us, others took us for dead."""

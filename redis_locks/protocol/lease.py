@@ -35,11 +35,14 @@ from weakref import ref
 
 from redis_locks.drivers.base import Call, Driver, Link, LinkBroken
 from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.time_limits import in_time
+from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events, silent_questions, store
 from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.callers import Held, Session, note_unconfirmed, since_call, stack
 from redis_locks.protocol.callers import session as current_session
 from redis_locks.protocol.plans import Plan
+from redis_locks.protocol.retry import at_last
 from redis_locks.protocol.silent_questions import Reader, Silence
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
@@ -206,6 +209,10 @@ class Lease:
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
     is_unguarded = False
     """Whether it stands for a lock that could not be asked for."""
+    is_unverified = False
+    """Whether a COMMIT went on although nobody could be asked about it."""
+    is_unheard = False
+    """Whether it was asked to be renewed, and nobody has answered."""
     _conversion = _NONE
     """What is known of its change into another mode."""
     _open = _NO_HOLDS
@@ -319,6 +326,7 @@ class Lease:
         reply: Any = None
         sent, since, waited = 0.0, None, 0.0
         outcome: H | Refused = hold
+        ends = at_last()
         try:
             # The usual way: the lock is free, and one question to one server is all there is to do.
             link = driver.take(token) if terms.is_plain else None
@@ -327,8 +335,8 @@ class Lease:
                 sent = monotonic()
                 try:
                     reply = (
-                        await self._ask_and_read(link, packet, hold)
-                        if reads
+                        await in_time(driver, self._ask_and_read(link, packet, hold), ends, ends)
+                        if reads or ends != inf
                         else link.exchange(packet)
                     )
                     if reply is None:
@@ -338,7 +346,7 @@ class Lease:
             elif link is not None and silent_questions.fits(driver, link, plan, wait):
                 sent, reply = monotonic(), Silence()
                 reply, since, waited = await silent_questions.ask(
-                    self, driver, link, self.session.unit, wait, hold
+                    self, driver, link, self.session.unit, wait, hold, ends
                 )
             if type(reply) is bytes and (won := store.won(reply, token)):
                 assert link is not None  # noqa: S101 - it has answered
@@ -353,6 +361,7 @@ class Lease:
                     own=own,
                     link=link,
                     first=(reply, sent) if sent else None,
+                    ends=ends,
                 )
                 outcome = await self._wait(waiter, hold, where)
             if outcome is hold and lock_events.observer.count_hold("acquired", self.waited, self):
@@ -378,7 +387,7 @@ class Lease:
     async def _ask_and_read(self, link: Link, question: bytes, hold: Reader) -> Any:
         """Send a question with the reads for `hold` behind it, where replies may be large; return the reply to the question."""
         plan = self.plan
-        bulk = await link.bulk()
+        bulk = await link.bulk() if plan.reads else link
         packet, number = question + plan.read_packet, 1 + len(plan.reads)
         reply, *read = await bulk.round_trip(packet, number)
         if type(reply) is bytes and store.won(reply, self.token):
@@ -388,7 +397,7 @@ class Lease:
     async def _wait(self, waiter: Waiter, hold: H, where: Where) -> H | Refused:
         """Let `hold` have what `waiter` gets, and return it; or return why it got nothing."""
         listens = self.plan.terms.crash_release
-        with await self.renewer.listening() if listens else nullcontext():
+        with await self._listening(waiter) if listens else nullcontext():
             outcome = await waiter.run()
             if isinstance(outcome, Refused):
                 self.leave(hold)
@@ -398,6 +407,13 @@ class Lease:
                 hold.read = store.read_replies(read)
             self.begin(hold, where)
         return hold
+
+    async def _listening(self, waiter: Waiter) -> AbstractContextManager[object]:
+        """Listen, in the time of the call; see `Renewer`."""
+        try:
+            return await waiter.in_time(self.renewer.listening())
+        except LinkBroken as error:
+            raise LockBackendError(str(error)) from error
 
     async def have(self, driver: Driver, won: Won, hold: object, where: Where) -> None:
         """Have what another question has won for the token; see `acquire`."""
@@ -644,6 +660,11 @@ class Lease:
             self.lose(LEASE_ENDED)
         return self.state is LOST
 
+    @property
+    def is_lost_in_outage(self) -> bool:
+        """Whether it ended as nobody could be asked to renew it, and its block goes on without it."""
+        return self.is_unheard and self.reason == LEASE_ENDED and self.plan.terms.proceeds
+
     def win(
         self, deadline: float, fencing_token: int, since: float | None = None, waited: float = 0.0
     ) -> None:
@@ -659,6 +680,7 @@ class Lease:
         """Note that the lease ends at `deadline`, and when to renew it next."""
         with _mutex:  # or it might go on although another thread has just found that it is over
             if self.state is HELD:
+                self.is_unheard = False
                 self.deadline = self.due = deadline
                 if self.renews:  # soon, though the server may say it lasts: its clock may be wrong
                     third = self.plan.terms.third
@@ -711,6 +733,15 @@ class Lease:
     def is_due(self, now: float, early: float) -> bool:
         """Whether it is to be renewed now, or within this part of its length."""
         return self.due <= now + (early * self.lease_ms / 1000 if self.renews else 0)
+
+    def go_unverified(self) -> None:
+        """Note that a COMMIT goes on although nobody could be asked about it."""
+        self.is_unverified = True
+
+    def miss(self) -> None:
+        """Note that nobody has answered whether it is renewed; see `postpone`."""
+        self.is_unheard = True
+        self.postpone()
 
     def postpone(self) -> None:
         """Try the renewal again after a tenth of the lease."""
@@ -872,7 +903,8 @@ class CancelledByLoss:
         self._before = [lease.watch_loss(self._lost) for lease in leases]
 
     def _lost(self) -> None:
-        if self._task is None:
+        lost = [lease for lease in self._leases if lease.state is LOST]
+        if self._task is None or all(lease.is_lost_in_outage for lease in lost):
             return
         loop = self._task.get_loop()
         if _running_loop() is loop:

@@ -49,6 +49,7 @@ class Terms:
         max_hold: Seconds for which a hold is renewed while its event loop stands still; None: as its renewer says.
         script: What extends a hold.
         at_least_ms: For how long after a grant the locks stay closed, if the hold ends before; 0: not at all.
+        proceeds: Whether a block goes on without the lock when its server cannot be asked.
     """
 
     __slots__ = (
@@ -64,6 +65,7 @@ class Terms:
         "max_hold",
         "mode",
         "patience",
+        "proceeds",
         "renews",
         "replicas",
         "script",
@@ -91,6 +93,7 @@ class Terms:
         max_hold: float | None = None,
         script: Script = scripts.EXTEND,
         at_least_ms: int = 0,
+        proceeds: bool = False,
     ) -> None:
         self.backend: Any = (lambda: None) if backend is None else weakref.ref(backend)
         self.description: str = "" if backend is None else backend.description
@@ -104,6 +107,7 @@ class Terms:
         self.label, self.template = label, template
         self.crash_release, self.guarded = crash_release, guarded
         self.at_least_ms = at_least_ms
+        self.proceeds = proceeds
         self.is_plain = not (replicas or crash_release)
         """Whether nothing but the question and its reply is needed."""
 

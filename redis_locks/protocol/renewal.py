@@ -149,7 +149,7 @@ async def renew(driver: Driver, leases: list[Lease]) -> None:
         if not await _renew_alike(driver, script, alike):
             for _, others in parts:
                 for lease, _ in others:
-                    lease.postpone()
+                    lease.miss()
 
 
 def _parts(leases: list[Lease]) -> Iterator[tuple[Script, list[tuple[Lease, Call]]]]:
@@ -169,6 +169,8 @@ async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, 
     sent = monotonic()
     leases = [lease for lease, _ in alike]
     calls = [call for _, call in alike]
+    for lease in leases:
+        lease.miss()  # until the reply: the lease may end before that
     try:
         replies = await _call_many(driver, script, calls, leases)
     except LinkBroken:
@@ -208,7 +210,7 @@ def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> 
         left = store.extend_reply(reply, token or lease.token)
     except (LinkBroken, LockBackendError) as error:
         logger.info("Renewal of lock %r failed, trying again: %s", lease.name, error)
-        lease.postpone()
+        lease.miss()
         return
     if left is None and lease.may_be_upgrading(sent):
         lease.postpone()

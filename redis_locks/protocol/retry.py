@@ -1,15 +1,25 @@
-"""Ask again when a connection breaks: for as long as the answer matters and a server is there."""
+"""Ask again when a connection breaks: for as long as the answer matters, a server is there, and the caller waits."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from math import inf
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
-from redis_locks.drivers.base import CUT_SHORT, CutShort, Driver, Link, LinkBroken, Unreachable
+from redis_locks.drivers.base import (
+    CUT_SHORT,
+    CutShort,
+    Driver,
+    Link,
+    LinkBroken,
+    OutOfTime,
+    Unreachable,
+)
 from redis_locks.drivers.resp import ErrorReply
+from redis_locks.drivers.time_limits import in_time
 from redis_locks.exceptions import LockBackendError
 
 T = TypeVar("T")
@@ -23,6 +33,49 @@ LONGEST: Final = 60.0
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
 
+OVERTIME: Final = 0.25
+"""Seconds after a bound of the caller's by which what it bounds has ended, whatever the server does."""
+
+
+class Bound(NamedTuple):
+    """What a block around the caller allows: `lock_timeout` or `lock_deadline`."""
+
+    block: object
+    """Whose it is."""
+    in_vain: list[float]
+    """When a question after `until` was not answered, if one was: the next ones have no time."""
+    longest: float = inf
+    """Seconds for each wait."""
+    until: float = inf
+    """When all waits end, on the monotonic clock."""
+
+    def ends(self, now: float) -> float:
+        """Return when a call that begins now has to end."""
+        latest = self.until if self.in_vain else max(self.until, now)
+        return min(now + self.longest, latest) + OVERTIME
+
+
+# Immutable, so that every thread and task sees its own blocks only.
+bounds: ContextVar[tuple[Bound, ...]] = ContextVar("redis_locks.bounds", default=())
+"""One entry for each open block around the caller."""
+
+
+def at_last() -> float:
+    """Return when a call that begins now has to end, whatever the server does, by the blocks around the caller."""
+    its = bounds.get()
+    if not its:
+        return inf
+    now = monotonic()
+    return min(bound.ends(now) for bound in its)
+
+
+def note_silence() -> None:
+    """Note that a question was not answered: where a deadline has passed, no more time is spent on others."""
+    now = monotonic()
+    for bound in bounds.get():
+        if now >= bound.until and not bound.in_vain:
+            bound.in_vain.append(now)
+
 
 async def persist(
     driver: Driver,
@@ -31,10 +84,12 @@ async def persist(
     *,
     unreachable_until: float = inf,
     lock: str | None = None,
+    within: float | None = None,
+    ends: float = inf,
 ) -> tuple[T, bool]:
     """Run `action` on a link, again on a new one if that breaks; return its reply and whether it ran again.
 
-    So it must be safe to repeat. It is tried twice at least, for a link may have died long ago,
+    So it must be safe to repeat. It is tried twice at least if there is time, for a link may have died long ago,
     while it was idle.
 
     Args:
@@ -44,30 +99,41 @@ async def persist(
         unreachable_until: When to give up a server that takes no connection; at the latest
             after `TRIES` in a row.
         lock: The name of the lock, if `until` is when its lease ends: it is tried for `LONGEST` seconds at most.
+        within: Seconds after which the caller does not wait any more, unless a large reply is on its way. None: as long
+            as a reply may take. inf: it waits as long as the answer matters.
+        ends: When the caller does not wait any more, whatever happens; see `at_last`.
 
     Raises:
         LockBackendError: Nobody has answered in time, or the server refused.
     """
     patience: _Patience | None = None
     began = monotonic()
+    soft = min(ends, began + (driver.reply_timeout if within is None else within))
     while True:
         try:
-            link = await driver.checkout()
-            try:
-                return await action(link), patience is not None
-            finally:
-                driver.checkin(link)
+            return await in_time(driver, _on_link(driver, action), soft, ends), patience is not None
         except LinkBroken as error:
-            driver.drop_idle()
+            if not isinstance(error, OutOfTime):
+                driver.drop_idle()
             if patience is None:
                 last = until if lock is None else min(until, began + LONGEST)
                 patience = _Patience(began, last, unreachable_until)
-            if patience.ends_with(error):
-                ends = f"; lock {lock!r} ends with its lease" if lock else ""
-                msg = f"{driver.description} does not answer ({error}){ends}"
+            if patience.ends_with(error) or monotonic() >= soft:
+                ending = f"; lock {lock!r} ends with its lease" if lock else ""
+                tried = f"in {monotonic() - began:.1f} s"
+                msg = f"{driver.description} does not answer {tried} ({error}){ending}"
                 raise LockBackendError(msg) from error
         if pause := longest_pause(patience.failures):
-            await driver.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
+            pause *= random.uniform(0.5, 1)  # noqa: S311 - jitter
+            await driver.sleep(min(pause, max(soft - monotonic(), 0.0)))
+
+
+async def _on_link(driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]) -> T:
+    link = await driver.checkout()
+    try:
+        return await action(link)
+    finally:
+        driver.checkin(link)
 
 
 async def ask_once(driver: Driver, packet: bytes, token: str) -> bytes | None:

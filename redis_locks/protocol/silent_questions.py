@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from redis_locks.drivers.base import Answered, Driver, Link, LinkBroken
 from redis_locks.drivers.resp import ErrorReply, pack
+from redis_locks.drivers.time_limits import in_time
 from redis_locks.protocol import lock_events, store
 from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.store import Request
@@ -86,9 +87,15 @@ def fits(driver: Driver, link: Link, plan: Plan, wait: float | None) -> bool:
 
 
 async def ask(
-    asker: Asker, driver: Driver, link: Link, unit: str, wait: float | None, hold: Reader
+    asker: Asker,
+    driver: Driver,
+    link: Link,
+    unit: str,
+    wait: float | None,
+    hold: Reader,
+    ends: float,
 ) -> Heard:
-    """Ask, and hear of the grant by a message. Then `hold` has the replies to the plan's reads.
+    """Ask, and hear of the grant by a message. Then `hold` has the replies to the plan's reads. It `ends` then at the latest.
 
     Contention is told after the grant, without saying who held. It is not told if the locks are handed on between the
     silence and the next question.
@@ -97,10 +104,11 @@ async def ask(
     sent = monotonic()
     reads: list[Any] | None = None
     try:
-        parks = bool(plan.reads) and await _parks(driver, link)
+        parks = bool(plan.reads) and await in_time(driver, _parks(driver, link), ends, ends)
         question = SKIP_REPLY + plan.silent_question(link, asker.token, unit, wait, parks=parks)
         if parks:
-            message, reads = await _hear_parked(plan, driver, link, token, question)
+            hearing = _hear_parked(plan, driver, link, token, question)
+            message, reads = await in_time(driver, hearing, ends, ends)
         else:
             message = await link.message_after(question, token, SILENCE)
         if message is None:
@@ -111,7 +119,7 @@ async def ask(
                 return Heard(Silence(LinkBroken("no message, and no refusal")))
             return Heard(Silence())
         driver.skips_replies = True
-        return await _heard(asker, driver, link, message, reads, sent, wait, hold)
+        return await _heard(asker, driver, link, message, reads, sent, wait, hold, ends)
     except LinkBroken as error:
         if isinstance(error, Answered):
             driver.skips_replies = False  # the server may not, or cannot, skip replies
@@ -127,6 +135,7 @@ async def _heard(
     sent: float,
     wait: float | None,
     hold: Reader,
+    ends: float,
 ) -> Heard:
     """Return what the first message after a silent question has granted."""
     plan, heard = asker.plan, monotonic()
@@ -146,7 +155,7 @@ async def _heard(
         if reads is None:
             try:
                 asked = await link.bulk()
-                reads = await asked.read(plan.reads, plan.keys)
+                reads = await in_time(driver, asked.read(plan.reads, plan.keys), ends, ends)
             except LinkBroken as error:
                 return Heard(Silence(error, not at_once))
         if asked.large:

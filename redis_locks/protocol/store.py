@@ -36,6 +36,8 @@ class Request:
     """How many replicas have to know of the grant, and of each extend, before it counts."""
     broken_off: int = 0
     """How many questions of the token were broken off, and so may still reach the server; see `_late.lua`."""
+    reused: bool = False
+    """Whether the token may be used again, by somebody else: a task queue delivers a message twice."""
 
     @property
     def name(self) -> str:

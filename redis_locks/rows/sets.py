@@ -18,7 +18,7 @@ from redis_locks.locks.partitions import SpreadHold
 from redis_locks.protocol import acquire, store
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.plans import Plan
-from redis_locks.protocol.retry import persist
+from redis_locks.protocol.retry import at_last, persist
 from redis_locks.protocol.store import Granted, Refused, Request, Won
 from redis_locks.rows.names import Row
 from redis_locks.values.keys import MAX_SET, Group
@@ -76,7 +76,8 @@ class RowSet(Lock):
         self.row_mode = mode
         self._rows, self._given = rows, options
         own = f"intent:{len(models)}:{mode}" if models else mode
-        self.options = varied(self.options, mode=own, shown_mode=mode)
+        # Rows never go on without their lock.
+        self.options = varied(self.options, mode=own, shown_mode=mode, on_unavailable="raise")
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> None:
@@ -150,7 +151,7 @@ async def _take(
         return await store.take(link, request, groups, most, read_ago=sent - since, first=first)
 
     try:
-        (granted, found), _ = await persist(driver, take, monotonic() + _PATIENCE)
+        (granted, found), _ = await persist(driver, take, monotonic() + _PATIENCE, ends=at_last())
     except BaseException:
         if sent:
             await acquire.abandon(driver, request)

@@ -19,7 +19,7 @@ from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.lease import Lease, tell_end
-from redis_locks.protocol.retry import persist
+from redis_locks.protocol.retry import at_last, persist
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.run_once import records
 from redis_locks.run_once.attempts import Attempt, pending
@@ -245,5 +245,13 @@ async def _persist(
         return await action(await link.bulk())  # the result of a job may be large
 
     snag = monotonic() + _SNAG
-    reply, _ = await persist(driver, timed, max(until, snag), unreachable_until=snag)
+    now = monotonic()
+    reply, _ = await persist(
+        driver,
+        timed,
+        max(until, snag),
+        unreachable_until=snag,
+        within=max(until - now, 0.0) + driver.reply_timeout,
+        ends=at_last(),
+    )
     return reply, sent

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import inf
 from sys import exception
 from typing import Any, Final
 
@@ -256,6 +257,8 @@ class Attempt(Hold):
         """Write the verdict and release, and tell what came of it."""
         if self.released:
             return
+        if self._verdict is not None:
+            self.last_moment = inf  # like a commit, it is not cut short while the lease lasts
         try:
             await super().release_on(driver)
         except LockError as error:

@@ -109,6 +109,8 @@ class _Memory:
     channel = listener = "-"
     is_direct = needs_subscription = False
     suspends = True
+    reply_timeout = 2.0
+    background = None
 
     def __init__(self, outcome: Outcome, description: str) -> None:
         self.description = description

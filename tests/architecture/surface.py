@@ -99,6 +99,7 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.ends_plainly",
         "Hold.is_open",
         "Hold.kept",
+        "Hold.last_moment",
         "Hold.lease",
         "Hold.leave_behind",
         "Hold.parts",

@@ -32,6 +32,7 @@ __all__ = [
     "client_of_url",
     "count_calls_together",
     "count_packets",
+    "drop_idle",
     "keep_first_question",
     "on_receive",
     "open_links",
@@ -53,6 +54,11 @@ def open_links(count: int) -> None:
             link = run_blocking(driver.checkout())
             stack.callback(driver.checkin, link)
             run_blocking(link.bulk())
+
+
+def drop_idle(using: str) -> None:
+    """Close the connections of threads that are not in use."""
+    backend_for(using).driver.drop_idle()
 
 
 def keep_first_question(

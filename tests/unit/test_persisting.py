@@ -22,6 +22,8 @@ class FailingDriver:
 
     description = "a server"
     suspends = False
+    background = None
+    reply_timeout = inf
 
     def __init__(self, *failures: type[LinkBroken]) -> None:
         self.failures = list(failures)

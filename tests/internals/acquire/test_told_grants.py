@@ -23,7 +23,7 @@ REPLY = Refused(REFUSED_AT, REFUSED_AT + 5000, "")
 
 
 def waiter() -> Waiter:
-    driver: Any = SimpleNamespace(suspends=False)
+    driver: Any = SimpleNamespace(suspends=False, reply_timeout=2.0)
     request = Request(set_keys("p", 0, ("x",)), "token", int(LEASE * 1000), "exclusive", "")
     return Waiter(driver, request, None)
 

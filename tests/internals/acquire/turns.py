@@ -106,7 +106,7 @@ def turns(
         monkeypatch.setattr(BlockingLink, "round_trip", round_trip)
         monkeypatch.setattr(BlockingLink, "exchange", exchanged)
         monkeypatch.setattr(silent_questions, "BRIEF", PATIENCE)
-        monkeypatch.setattr(silent_questions, "SILENCE", 1.0)
+        monkeypatch.setattr(silent_questions, "SILENCE", 0.9)
         nobody_counts(monkeypatch)
         yield made
         made.close()

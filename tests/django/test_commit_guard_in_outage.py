@@ -1,0 +1,150 @@
+"""The commit guard where the server cannot be asked: `on_unavailable` says whether COMMIT goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db.transaction import atomic
+from django.test import override_settings
+
+from redis_locks import Lock, LockBackendError, LockLost
+from redis_locks.testing.server import EmbeddedServer
+from tests.django.transactions import increment, values
+from tests.elsewhere import in_thread
+from tests.ledger.models import Counter
+from tests.support.world import until
+
+pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
+
+BRIEF = 2.0
+"""A lease that ends in an outage, in seconds."""
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    timeouts = {"REPLY_TIMEOUT": 0.5, "RELEASE_TIMEOUT": 0.5, "STATISTICS": False}
+    with (
+        EmbeddedServer(use_environment=False) as found,
+        override_settings(REDIS_LOCKS=timeouts),
+    ):
+        yield found
+
+
+@contextmanager
+def silent(server: EmbeddedServer) -> Iterator[None]:
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+def lines(caplog: pytest.LogCaptureFixture, text: str = "proceed") -> list[str]:
+    found = [each.getMessage() for each in caplog.records if each.name == "redis_locks"]
+    return [line for line in found if text in line]
+
+
+def proceeding(server: EmbeddedServer, name: str, **options: Any) -> Lock:
+    return Lock(name, using=server.url, on_unavailable="proceed", **options)
+
+
+def commit_in_outage(database: str, name: str, server: EmbeddedServer, *locks: Lock) -> None:
+    with atomic(using=database):
+        for lock in locks:
+            lock.acquire(wait=0)
+        increment(database, name)
+        server.kill()
+
+
+def test_it_goes_on_and_the_hold_is_marked(
+    database: str,
+    name: str,
+    server: EmbeddedServer,
+    caplog: pytest.LogCaptureFixture,
+    settings: Any,
+) -> None:
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "ON_UNAVAILABLE": "proceed"}
+    with atomic(using=database):
+        with Lock(name, using=server.url, database=database) as hold:
+            increment(database, name)
+        assert not hold.is_unverified
+        server.kill()
+    assert [1] == values(database, name)
+    assert hold.is_unverified
+    assert len(lines(caplog, "COMMIT goes on")) == 1
+
+
+def test_it_goes_on_though_the_lease_has_ended_in_the_outage(
+    database: str, name: str, server: EmbeddedServer
+) -> None:
+    lock = proceeding(server, name, database=database, lease=BRIEF)
+    with atomic(using=database):
+        with lock as hold:
+            increment(database, name)
+        server.kill()
+        until(lambda: hold.is_lost)
+    assert [1] == values(database, name)
+    assert hold.is_unverified
+
+
+@pytest.mark.parametrize("on_unavailable", ["respond", "raise"])
+def test_else_it_is_rolled_back(
+    database: str, name: str, server: EmbeddedServer, on_unavailable: Any
+) -> None:
+    lock = Lock(name, using=server.url, database=database, on_unavailable=on_unavailable)
+    with pytest.raises(LockBackendError):
+        commit_in_outage(database, name, server, lock)
+    assert [] == values(database, name)
+
+
+def test_one_lock_that_does_not_proceed_rolls_it_back(
+    database: str, name: str, server: EmbeddedServer
+) -> None:
+    other = Lock(f"{name}:2", using=server.url, database=database)
+    with pytest.raises(LockBackendError):
+        commit_in_outage(database, name, server, proceeding(server, name, database=database), other)
+    assert [] == values(database, name)
+
+
+def test_a_server_that_is_back_and_knows_of_no_hold_rolls_it_back(
+    database: str, name: str, server: EmbeddedServer
+) -> None:
+    """Somebody else may have had the lock meanwhile."""
+    lock = proceeding(server, name, database=database, lease=BRIEF)
+
+    def work() -> None:
+        with atomic(using=database):
+            with lock as hold:
+                increment(database, name)
+            with silent(server):
+                until(lambda: hold.is_lost)
+
+    with pytest.raises(LockLost):
+        work()
+    assert [] == values(database, name)
+
+
+def test_a_fenced_row_still_refuses_a_late_write(
+    database: str, name: str, server: EmbeddedServer
+) -> None:
+    row = Counter.objects.using(database).create(name=name)
+
+    def take_and_write() -> None:
+        with Lock(name, using=server.url, lease=60) as successor:
+            found = Counter.objects.using(database).get(name=name)
+            found.value = 2
+            found.save(hold=successor)
+
+    with proceeding(server, name, database=database, lease=BRIEF) as hold:
+        with silent(server):
+            until(lambda: hold.is_lost)
+        in_thread(take_and_write)
+        row.value = 1
+        with pytest.raises(LockLost):
+            row.save(hold=hold)
+    assert [2] == values(database, name)
