@@ -162,17 +162,11 @@ def _held_case(
     lock: LockInfo, facts: tuple[Span, ...], usual: Usual | None, *, is_connected: bool | None
 ) -> tuple[Case, tuple[Span, ...], str]:
     holder = longest(lock)
-    if lock.name.startswith(QUEUED):
-        return Case.NORMAL, facts, _QUEUED % {"left": duration(holder.lease_left)}
-    if holder.label.startswith(COOLDOWN):
-        return Case.NORMAL, facts, _COOLDOWN % {"left": duration(holder.lease_left)}
-    if len(lock.holders) > 1 and not successor(lock, [holder.token]):
-        ends = _("The lease ends in %(left)s. The other holds stay.")
-    elif lock.waiting:
-        ends = _("The lease ends in %(left)s, and then the first waiter gets the lock.")
-    else:
-        ends = _("The lease ends in %(left)s, and then the lock is free.")
-    end = f"{ends % {'left': duration(holder.lease_left)}} {_FORCE}"
+    left = {"left": duration(holder.lease_left)}
+    if lock.name.startswith(QUEUED) or holder.label.startswith(COOLDOWN):
+        text = _QUEUED if lock.name.startswith(QUEUED) else _COOLDOWN
+        return Case.NORMAL, facts, text % left
+    end = f"{_ends(lock, holder) % left} {_FORCE}"
     case = held_case(
         holder.held_for,
         holder.lease_left,
@@ -180,10 +174,8 @@ def _held_case(
         usual=usual,
         is_gone=is_connected is False,
     )
-    if case is Case.GONE:
-        return case, facts, f"{_GONE} {end}"
-    if case is Case.STALE:
-        return case, facts, f"{_STALE} {end}"
+    if case in {Case.GONE, Case.STALE}:
+        return case, facts, f"{_GONE if case is Case.GONE else _STALE} {end}"
     if case is Case.LONG:
         where = {"pid": holder.pid, "host": printable(holder.host)}
         return case, facts, f"{_LONG % where} {_FORCE}"
@@ -191,6 +183,14 @@ def _held_case(
         time = newcomer_waits(lock.waiting, lock.holding, usual)
         return Case.CONVOY, facts, _CONVOY % {"time": duration(time)}
     return case, facts, ""
+
+
+def _ends(lock: LockInfo, holder: HolderInfo) -> str:
+    if len(lock.holders) > 1 and not successor(lock, [holder.token]):
+        return _("The lease ends in %(left)s. The other holds stay.")
+    if lock.waiting:
+        return _("The lease ends in %(left)s, and then the first waiter gets the lock.")
+    return _("The lease ends in %(left)s, and then the lock is free.")
 
 
 _HANDING_OVER = gettext_lazy(
