@@ -61,6 +61,8 @@ class Backend:
     """Whether a step reaches only the keys of one slot."""
     release_timeout = inf
     """Seconds for which a caller waits for the end of a hold."""
+    is_hasty = False
+    """Whether that is less than it waits for any other reply."""
 
     def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
         # Not above: they import redis-py, which takes Django's start longer than all of this app, and
@@ -96,6 +98,7 @@ class Backend:
             self._loop_drivers = PerLoop(partial(AsyncDriver, endpoint, prefix), AsyncDriver.aclose)
         self.driver.background = self.background = Background(self.driver)
         self.release_timeout = get_settings().release_timeout
+        self.is_hasty = self.release_timeout < self.driver.reply_timeout
 
     async def of_loop(self) -> tuple[Driver, Renewer]:
         """Return the running event loop's driver and renewer."""

@@ -165,6 +165,10 @@ class BlockingLink(ServerLink):
         self._keep(came)
         return True
 
+    def _without_messages(self, came: list[Any]) -> list[Any]:
+        """Return the replies among what has come, and keep the messages."""
+        return [each for each in came if not self._keeps(each)]
+
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
             self._messages.append(push[2])
@@ -223,21 +227,21 @@ class BlockingLink(ServerLink):
         reader = self.reader
         replies: list[Any] = []
         received = 0
-        receive: Callable[[], bytes] = self._received
-        left = seconds_left(self._timeout)
         try:
-            if limits.until != inf:
-                self._socket.settimeout(left)
-                receive = self._receiving_in_time()
+            limited = limits.until != inf
+            receive = self._receiving_in_time() if limited else self._socket.recv
             self._socket.sendall(packet)
             while len(replies) < number:
-                data = receive()
+                data = receive(_READ_SIZE)
+                if not data:
+                    msg = "the server closed the connection"
+                    raise ProtocolError(msg)
                 received += len(data)
                 reader.feed(data)
                 replies += iter(reader.gets, UNFINISHED)
                 if Push in map(type, replies):
-                    replies = [each for each in replies if not self._keeps(each)]
-            if limits.until != inf:
+                    replies = self._without_messages(replies)
+            if limited:
                 self._socket.settimeout(self._timeout)
         except BaseException as error:
             self.close_for(error)
@@ -248,23 +252,16 @@ class BlockingLink(ServerLink):
             del replies[number:]
         return replies
 
-    def _received(self) -> bytes:
-        """Wait for bytes."""
-        data: bytes = self._socket.recv(_READ_SIZE)
-        if not data:
-            msg = "the server closed the connection"
-            raise ProtocolError(msg)
-        return data
-
-    def _receiving_in_time(self) -> Callable[[], bytes]:
+    def _receiving_in_time(self) -> Callable[[int], bytes]:
         """Return what waits for bytes as long as the thread has time. That is longer if they are many."""
+        self._socket.settimeout(seconds_left(self._timeout))
         received, large = 0, MUCH
 
-        def receive() -> bytes:
+        def receive(size: int) -> bytes:
             nonlocal received, large
             if received:
                 self._socket.settimeout(seconds_left(self._timeout))
-            data = self._received()
+            data: bytes = self._socket.recv(size)
             received += len(data)
             if received >= large:
                 large = received + MUCH
@@ -275,8 +272,12 @@ class BlockingLink(ServerLink):
 
     def _receive(self) -> list[Any]:
         """Wait for bytes and return the replies that are complete now, perhaps none."""
+        data = self._socket.recv(_READ_SIZE)
+        if not data:
+            msg = "the server closed the connection"
+            raise ProtocolError(msg)
         reader = self.reader
-        reader.feed(self._received())
+        reader.feed(data)
         return [*iter(reader.gets, UNFINISHED)]
 
     def listen(self, token: str) -> None:

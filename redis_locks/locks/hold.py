@@ -508,10 +508,9 @@ class Hold:
         ends = not self.kept and lease.leave(self)
         if ends and not lease.is_unguarded:
             # The usual way: one question ends it.
-            now = monotonic()
-            last = self.last_moment or now + self.backend.release_timeout
-            plainly = self.ends_plainly and not repeated and last >= now + driver.reply_timeout
-            answer = lease.ask_to_end(driver) if plainly else NO
+            began, backend = monotonic(), self.backend
+            plainly = not (repeated or self.last_moment or backend.is_hasty)
+            answer = lease.ask_to_end(driver) if plainly and self.ends_plainly else NO
             if not isinstance(answer, Answer):
                 answer = await lease.answer_to_end(driver, answer)
             if answer is not YES:
@@ -519,7 +518,7 @@ class Hold:
                     *(driver, lease, self.end_on),
                     repeated=repeated or answer is UNHEARD,
                     was_lost=was_lost,
-                    last=last,
+                    last=self.last_moment or began + backend.release_timeout,
                 )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it

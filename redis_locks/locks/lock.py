@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import lru_cache
+from math import inf
 from types import TracebackType
 from typing import Any, Final, Literal
 
@@ -39,7 +40,7 @@ from redis_locks.protocol.callers import session
 from redis_locks.protocol.lease import BY_HAND, Lease, Renewer, Where
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.replication import ReplicatedLease
-from redis_locks.protocol.retry import bounds
+from redis_locks.protocol.retry import at_last, bounds
 from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
 from redis_locks.values.keys import MOST_KEPT, validate_names
@@ -48,7 +49,7 @@ from redis_locks.values.keys import MOST_KEPT, validate_names
 class Side:
     """The blocking or the asyncio side of a backend, and the thread or task that uses it."""
 
-    __slots__ = ("backend", "block", "driver", "renewer", "session", "wait", "where")
+    __slots__ = ("backend", "block", "driver", "ends", "renewer", "session", "wait", "where")
 
     wait: float | None
     """For how many seconds it waits; None: for ever."""
@@ -64,6 +65,8 @@ class Side:
         """What is to have the hold, from the moment it is made; None: nothing, it is acquired by hand."""
         self.where: Where = BY_HAND if block is None else block.where or its.held.stack
         """What code is to find the hold."""
+        self.ends = inf
+        """When an acquire has to end, whatever the server does; see `at_last`."""
 
     @classmethod
     async def of_loop(cls, using: str | None, block: Block | None = None) -> Side:
@@ -421,7 +424,7 @@ class Lock:
             plans = self._plans = plans_of(terms, self._names, self._reads)
         seconds = plans[0].terms.wait if wait is UNSET else wait
         if bounds.get():
-            seconds = bounded(seconds)
+            seconds, side.ends = bounded(seconds), at_last()
         side.wait = seconds
         if len(plans) == 1:
             return self._acquired(side, plans[0], seconds)
@@ -454,7 +457,7 @@ class Lock:
         if side.session.held or side.session.is_called:
             return self._acquire_around(side, plan, wait, renews=renews)
         hold = self._hold_of(side, plan, renews=renews)
-        return hold.lease.acquire(side.driver, wait, hold, side.where)
+        return hold.lease.acquire(side.driver, wait, hold, side.where, ends=side.ends)
 
     async def _acquire_around(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None
@@ -465,7 +468,7 @@ class Lock:
             return nested
         own = own_hold(side.session, side.backend, plan.names) if wait is None else ""
         hold = self._hold_of(side, plan, renews=renews)
-        return await hold.lease.acquire(side.driver, wait, hold, side.where, own)
+        return await hold.lease.acquire(side.driver, wait, hold, side.where, own, side.ends)
 
     def _hold_of(
         self, side: Side, plan: Plan, token: str | None = None, *, renews: bool | None = None

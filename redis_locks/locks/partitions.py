@@ -102,9 +102,16 @@ class SpreadHold(Hold):
                 raise lost(*[part.lease for part in self._parts])
             return
         last = self.last_moment or monotonic() + self.backend.release_timeout
-        for part in self._parts:
-            part.last_moment = last
-        failure = await _each(self._parts, lambda part: part.release_on(driver))
+
+        async def release(part: Hold) -> None:
+            try:
+                await part.release_on(driver)
+            except LockBackendError:
+                for other in self._parts:  # all of them share the time
+                    other.last_moment = last
+                raise
+
+        failure = await _each(self._parts, release)
         self.released = all(part.released for part in self._parts)
         if failure is not None:
             raise failure

@@ -42,7 +42,6 @@ from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.callers import Held, Session, note_unconfirmed, since_call, stack
 from redis_locks.protocol.callers import session as current_session
 from redis_locks.protocol.plans import Plan
-from redis_locks.protocol.retry import at_last
 from redis_locks.protocol.silent_questions import Reader, Silence
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
@@ -310,11 +309,17 @@ class Lease:
     # How it is acquired
 
     async def acquire(
-        self, driver: Driver, wait: float | None, hold: H, where: Where, own: str = ""
+        self,
+        driver: Driver,
+        wait: float | None,
+        hold: H,
+        where: Where,
+        own: str = "",
+        ends: float = inf,
     ) -> H | Refused:
         """Ask for the locks, and wait for up to `wait` seconds (0: not at all; None: for ever).
 
-        Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own` is as for `Waiter`.
+        Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own` and `ends` are as for `Waiter`.
 
         Returns the hold, or why another holder still had the locks at the end. Whatever interrupts it takes back what
         was asked for. Raises as `Waiter.run`.
@@ -326,7 +331,6 @@ class Lease:
         reply: Any = None
         sent, since, waited = 0.0, None, 0.0
         outcome: H | Refused = hold
-        ends = at_last()
         try:
             # The usual way: the lock is free, and one question to one server is all there is to do.
             link = driver.take(token) if terms.is_plain else None
@@ -335,7 +339,7 @@ class Lease:
                 sent = monotonic()
                 try:
                     reply = (
-                        await in_time(driver, self._ask_and_read(link, packet, hold), ends, ends)
+                        await self._ask_and_read(driver, link, packet, hold, ends)
                         if reads or ends != inf
                         else link.exchange(packet)
                     )
@@ -384,12 +388,15 @@ class Lease:
             self.request.break_off(error)
         return Waiter(driver, self.request, 0, link=link, first=first)
 
-    async def _ask_and_read(self, link: Link, question: bytes, hold: Reader) -> Any:
+    async def _ask_and_read(
+        self, driver: Driver, link: Link, question: bytes, hold: Reader, ends: float
+    ) -> Any:
         """Send a question with the reads for `hold` behind it, where replies may be large; return the reply to the question."""
         plan = self.plan
         bulk = await link.bulk() if plan.reads else link
         packet, number = question + plan.read_packet, 1 + len(plan.reads)
-        reply, *read = await bulk.round_trip(packet, number)
+        trip = bulk.round_trip(packet, number)
+        reply, *read = await (trip if ends == inf else in_time(driver, trip, ends, ends))
         if type(reply) is bytes and store.won(reply, self.token):
             hold.read = store.read_replies(read)
         return reply

@@ -108,7 +108,9 @@ async def persist(
     """
     patience: _Patience | None = None
     began = monotonic()
-    soft = min(ends, began + (driver.reply_timeout if within is None else within))
+    last = until if lock is None else min(until, began + LONGEST)
+    soft = began + (driver.reply_timeout if within is None else within)
+    soft = min(soft, ends, max(last, began) + driver.reply_timeout)
     while True:
         try:
             return await in_time(driver, _on_link(driver, action), soft, ends), patience is not None
@@ -116,7 +118,6 @@ async def persist(
             if not isinstance(error, OutOfTime):
                 driver.drop_idle()
             if patience is None:
-                last = until if lock is None else min(until, began + LONGEST)
                 patience = _Patience(began, last, unreachable_until)
             if patience.ends_with(error) or monotonic() >= soft:
                 ending = f"; lock {lock!r} ends with its lease" if lock else ""

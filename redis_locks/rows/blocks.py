@@ -24,6 +24,7 @@ from redis_locks.locks.with_blocks import (
     block_exit,
     refuse_in_loop,
 )
+from redis_locks.protocol.retry import at_last
 from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locked_rows import LockedRows, Locking
 from redis_locks.rows.sources import QuerySource, Source
@@ -242,10 +243,12 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
 
     def _lock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:
         side = Side(self._using, block)
+        side.ends = at_last()
         return run_blocking(self._locking.lock(side, self._seconds(wait)))
 
     async def _alock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:
         side = await Side.of_loop(self._using, block)
+        side.ends = at_last()
         return await self._locking.lock(side, self._seconds(wait))
 
     def _seconds(self, wait: float | Unset | None) -> float | None:
