@@ -418,6 +418,37 @@ def test_something_that_accepts_and_says_nothing_costs_the_time_for_one_reply(
             Path(path).unlink()
 
 
+@pytest.fixture
+def mute() -> Iterator[str]:
+    """The addresses of three servers that take connections and say nothing."""
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        stack.enter_context(
+            override_settings(REDIS_LOCKS={"REPLY_TIMEOUT": REPLY, "STATISTICS": False})
+        )
+        yield ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in listeners)
+
+
+@pytest.mark.parametrize("form", ["redis+sentinel://{}/bank", "redis+cluster://{}"])
+def test_sentinels_and_nodes_that_say_nothing_share_the_time_for_one_reply(
+    world: World, name: str, mute: str, form: str
+) -> None:
+    acquire = Acquiring(world)
+    url = form.format(mute)
+    took = all_at_once(
+        {
+            "wait=0": lambda: acquire(Lock(name, using=url), wait=0),
+            "again": lambda: acquire(Lock(f"{name}:2", using=url), wait=0),
+        }
+    )
+    with override_settings(REDIS_LOCKS={"REPLY_TIMEOUT": 20, "STATISTICS": False}):
+        took |= all_at_once(
+            {"lock_timeout": lambda: acquire(Lock(name, using=url), lock_timeout(REPLY - OVERTIME))}
+        )
+    assert {} == unlike(took, LockBackendError)
+    assert {} == late(took, dict.fromkeys(took, REPLY))
+
+
 def test_waiters_keep_their_places_through_a_short_silence(
     fault: Fault, world: World, name: str
 ) -> None:

@@ -75,6 +75,14 @@ def ask(
     )
 
 
+def test_the_caller_waits_for_one_reply_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = FailingDriver(*[LinkBroken] * 1000)
+    driver.reply_timeout = 3.0
+    with pytest.raises(LockBackendError, match="does not answer"):
+        ask(driver, monkeypatch)
+    assert pytest.approx(3.0) == driver.now - 100
+
+
 def test_what_is_answered_at_once_ran_once(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = FailingDriver()
     assert ("the answer", False) == ask(driver, monkeypatch)
