@@ -53,8 +53,10 @@ class RedisLocksConfig(AppConfig):
         from redis_locks.conf.settings import get_settings
         from redis_locks.events import dispatch, lock_order
         from redis_locks.statistics import collector
+        from redis_locks.values import log_text
 
         checks.register(run_checks, "redis_locks")
+        log_text.start()
         dispatch.start()
         collector.start()
         lock_order.start()

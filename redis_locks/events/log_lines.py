@@ -11,6 +11,7 @@ from typing import Final
 
 from redis_locks.events.convoys import FOLDED, Convoys, Summary
 from redis_locks.protocol.lock_events import Kind, LockEvent
+from redis_locks.values.log_text import Escaped
 from redis_locks.values.text import printable
 
 logger = logging.getLogger("redis_locks")
@@ -46,6 +47,7 @@ _SUMMARIES: Mapping[Kind, str] = {
     "contended": "%(events)d more callers found %(lock)s held in the last %(age).1f s; %(holder)s held the lock when last asked",
     "waiting": "%(events)d more waits for %(lock)s have become long; the oldest began %(age).1f s ago, and %(holder)s "
     "held the lock when last asked",
+    "unguarded": "%(events)d more blocks began without their locks in the last %(age).1f s: %(reason)s",
     "timed_out": "%(events)d more waits for %(lock)s ended without it; the oldest began %(age).1f s ago, and %(holder)s "
     "held the lock when last asked",
 }
@@ -53,7 +55,8 @@ _SUMMARIES: Mapping[Kind, str] = {
 
 def log(event: LockEvent) -> None:
     """Write the event's line, or count it for a later summary. Control characters are escaped."""
-    if not logger.isEnabledFor(LEVELS[event.kind]):
+    level = LEVELS.get(event.kind)
+    if level is None or not logger.isEnabledFor(level):
         return
     if event.kind not in FOLDED or convoys.admits(event):
         _write(event)
@@ -70,7 +73,7 @@ def _write(event: LockEvent) -> None:
         "holder": _holder(event),
         "token": event.fencing_token,
         "reason": event.reason,
-        "circle": "".join(f"\n  {printable(str(wait))}" for wait in event.circle),
+        "circle": Escaped("".join(f"\n  {printable(str(wait))}" for wait in event.circle)),
     }
     # By `lock_event` a handler tells the lines apart; the texts are for people.
     logger.log(LEVELS[event.kind], _LINES[event.kind], values, extra={"lock_event": event.kind})
@@ -86,6 +89,7 @@ def _sum_up(summary: Summary) -> None:
         "lock": "other locks" if summary.is_rest else f"lock {event.name!r}",
         "age": monotonic() - summary.began,
         "holder": _holder(event),
+        "reason": event.reason,
     }
     logger.log(LEVELS[event.kind], _SUMMARIES[event.kind], values)
 

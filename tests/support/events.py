@@ -12,9 +12,12 @@ import pytest
 from redis_locks.conf.validation import TELEMETRY
 from redis_locks.events import log_lines
 from redis_locks.events.dispatch import Teller
+from redis_locks.events.log_lines import LEVELS
+from redis_locks.exceptions import Wait
 from redis_locks.protocol import lock_events
+from redis_locks.values.claims import parse_who
 
-__all__ = ["TELEMETRY", "Teller"]
+__all__ = ["LEVELS", "TELEMETRY", "Teller"]
 
 
 def count_hold(
@@ -63,3 +66,21 @@ def sum_up_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 def write_summaries() -> None:
     """Write what is counted for the log, as the end of the process does."""
     log_lines.convoys.flush()
+
+
+def log_event_of(kind: Any, text: str) -> None:
+    """Log an event in which each text is `text`."""
+    event = lock_events.LockEvent(
+        kind=kind,
+        names=(text, f"{kind}{text}"),
+        template=text,
+        mode="exclusive",
+        who=parse_who(f"host\tpid\t{text}\tthread"),
+        server=text,
+        lease=1.0,
+        wait=1.0,
+        holder=text,
+        circle=(Wait((text,), "exclusive", text, text),),
+        reason=text,
+    )
+    log_lines.log(event)
