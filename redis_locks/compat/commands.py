@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from inspect import isawaitable
 from typing import Any, Final, NamedTuple
 
-from redis.exceptions import NoScriptError
-
+from redis_locks.compat.client_errors import missing_script
 from redis_locks.scripts import Script
 from redis_locks.values.keys import CompatKeys
 
@@ -58,6 +57,6 @@ async def _run(client: Any, script: Script, keys: CompatKeys, argv: Sequence[byt
     try:
         reply = client.evalsha(script.sha, len(keys), *keys, *argv)
         return int(await reply if isawaitable(reply) else reply)
-    except NoScriptError:
+    except missing_script():
         reply = client.eval(script.text, len(keys), *keys, *argv)
         return int(await reply if isawaitable(reply) else reply)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import redis
 import redis.asyncio as aioredis
 from redis.asyncio.lock import Lock as AsyncRedisLock
-from redis.exceptions import LockError, LockNotOwnedError, RedisError
+from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock as RedisLock
 
 from redis_locks.compat import commands, waiters, wakeups
+from redis_locks.compat.client_errors import errors_of, server_errors
 from redis_locks.compat.commands import CompatRequest
+from redis_locks.connections.client_twins import is_other_cluster
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.locks.timeouts import bounded
 from redis_locks.protocol.callers import new_token
@@ -63,7 +65,8 @@ class _Queueing:
         return bytes(encoder.encode(value))
 
     def _keys(self) -> CompatKeys:
-        return compat_keys(self._encode(self.name), cluster=isinstance(self.redis, _CLUSTERS))
+        in_cluster = isinstance(self.redis, _CLUSTERS) or is_other_cluster(self.redis)
+        return compat_keys(self._encode(self.name), cluster=in_cluster)
 
     def _request(self, token: str | bytes | None) -> CompatRequest:
         waiter = new_token().encode()
@@ -104,20 +107,26 @@ class _Queueing:
             raise
         return acquired
 
-    async def _extend(self, seconds: float, *, replace: bool) -> Literal[True]:
+    async def _extend(
+        self, seconds: float, *, replace: bool, verb: str = "extend"
+    ) -> Literal[True]:
         milliseconds, token = int(seconds * 1000), self._encode(self.local.token)
         extended = await commands.extend(
             self.redis, self._keys(), token, milliseconds, replace=replace
         )
         if extended == commands.NOT_OWNED:
             raise LockNotOwnedError(
-                "Cannot extend a lock that's no longer owned", lock_name=self.name
+                f"Cannot {verb} a lock that's no longer owned", lock_name=self.name
             )
         if extended != commands.EXTENDED:
             given = f"{seconds!r}, replace_ttl=True" if replace else repr(seconds)
             msg = f"extend({given}) would end lock {self.name!r}, and let others in: leave time, or call release()"
             raise LockError(msg, lock_name=self.name)
         return True
+
+    async def _reacquire(self) -> Literal[True]:
+        self._require_timeout()
+        return await self._extend(self.timeout or 0, replace=True, verb="reacquire")
 
     def _require_timeout(self) -> None:
         if int((self.timeout or 0) * 1000) <= 0:
@@ -193,16 +202,35 @@ class Lock(_Queueing, RedisLock):
         """
         token = self.local.token
         try:
-            super().release()
+            with errors_of(self.redis):
+                super().release()
         except LockError:
             raise
         except BaseException as error:
             self.local.token = token
             if not isinstance(error, Exception):
                 # Interrupted, perhaps before the release had begun.
-                with suppress(RedisError, OSError):
+                with suppress(*server_errors()):
                     self.do_release(token)
             raise
+
+    def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - redis-py's
+        """Change when the lock ends, as `do_extend`; raises LockError if this lock, or this thread, does not hold it."""
+        with errors_of(self.redis):
+            super().extend(additional_time, replace_ttl)
+        return True
+
+    def reacquire(self) -> Literal[True]:
+        """Let the lock end after its `timeout` from now; raises LockError as `extend` does, and if it has no timeout."""
+        with errors_of(self.redis):
+            super().reacquire()
+        return True
+
+    def __enter__(self) -> Self:
+        """Acquire the lock; raises LockError if it was not available in time."""
+        with errors_of(self.redis):
+            super().__enter__()
+        return self
 
     def do_release(self, expected_token: Any) -> None:
         """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""
@@ -214,8 +242,7 @@ class Lock(_Queueing, RedisLock):
 
     def do_reacquire(self) -> Literal[True]:
         """Let the lock end after its `timeout` from now; raises LockError if it has none."""
-        self._require_timeout()
-        return super().do_reacquire()
+        return run_blocking(self._reacquire())
 
 
 class AsyncLock(_Queueing, AsyncRedisLock):
@@ -240,12 +267,31 @@ class AsyncLock(_Queueing, AsyncRedisLock):
         """Release the lock and hand it to the first waiter; see `Lock.release`."""
         token = self.local.token
         try:
-            await super().release()
+            with errors_of(self.redis):
+                await super().release()
         except LockError:
             raise
         except Exception:
             self.local.token = token  # redis-py 5 forgets it before it asks the server
             raise
+
+    async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - redis-py's
+        """Change when the lock ends; see `Lock.extend`."""
+        with errors_of(self.redis):
+            await super().extend(additional_time, replace_ttl)
+        return True
+
+    async def reacquire(self) -> Literal[True]:
+        """Let the lock end after its `timeout` from now; see `Lock.reacquire`."""
+        with errors_of(self.redis):
+            await super().reacquire()
+        return True
+
+    async def __aenter__(self) -> Self:
+        """Acquire the lock; raises LockError if it was not available in time."""
+        with errors_of(self.redis):
+            await super().__aenter__()  # type: ignore[no-untyped-call]
+        return self
 
     async def do_release(self, expected_token: Any) -> None:
         """Release the lock if its value is `expected_token`, else raise LockNotOwnedError."""
@@ -258,5 +304,4 @@ class AsyncLock(_Queueing, AsyncRedisLock):
 
     async def do_reacquire(self) -> Literal[True]:
         """Let the lock end after its `timeout` from now; see `Lock.do_reacquire`."""
-        self._require_timeout()
-        return await super().do_reacquire()
+        return await self._reacquire()

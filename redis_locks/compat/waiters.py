@@ -9,9 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from time import monotonic
 
-from redis.exceptions import RedisError
-
 from redis_locks.compat import commands
+from redis_locks.compat.client_errors import server_errors
 from redis_locks.compat.commands import GRANTED, NOBODY, CompatRequest
 from redis_locks.drivers.base import Driver, Link, LinkBroken
 from redis_locks.exceptions import LockBackendError
@@ -51,7 +50,7 @@ async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sl
 
 async def withdraw(driver: Driver, request: CompatRequest) -> None:
     """Leave neither a hold nor a place in the queue behind, if the server can still be reached."""
-    with suppress(RedisError, OSError):
+    with suppress(*server_errors()):
         await driver.finish(_withdraw(request))
 
 

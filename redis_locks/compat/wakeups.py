@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary
 
 import redis
 import redis.asyncio as aioredis
-from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnectionPool
 from redis.connection import Connection
-from redis.sentinel import SentinelConnectionPool
 
+from redis_locks.compat.client_errors import is_of_valkey
 from redis_locks.connections.event_loops import PerLoop
 from redis_locks.drivers.asynchronous import AsyncDriver
 from redis_locks.drivers.base import Driver, Link, Unreachable
@@ -80,22 +79,25 @@ async def loop_driver_of(client: Any) -> Driver:
 
 
 def _blocking_endpoint(client: Any) -> Endpoint | None:
-    if isinstance(client, redis.Redis) and not isinstance(
-        client.connection_pool, SentinelConnectionPool
-    ):
-        with suppress(KeyError, TypeError, ValueError, redis.RedisError):
-            endpoint = Endpoint.from_client(client)
+    if _has_one_server(client, redis.Redis):
+        with suppress(KeyError, LockBackendError, TypeError, ValueError, redis.RedisError):
+            endpoint = Endpoint.from_pool(client.connection_pool)
             endpoint.blocking_connection()  # does not connect, but raises for options that it does not accept
             return endpoint
     return None
 
 
 def _async_endpoint(client: Any) -> Endpoint | None:
-    if isinstance(client, aioredis.Redis) and not isinstance(
-        client.connection_pool, AsyncSentinelConnectionPool
-    ):
+    if _has_one_server(client, aioredis.Redis):
         with suppress(KeyError, LockBackendError, TypeError, ValueError, redis.RedisError):
             endpoint = Endpoint.from_pool(client.connection_pool)
             endpoint.async_connection()
             return endpoint
     return None
+
+
+def _has_one_server(client: Any, ours: type[Any]) -> bool:
+    """Whether it is a client of redis-py or valkey-py for one server whose address is known."""
+    known = isinstance(client, ours) or is_of_valkey(client)
+    pool = getattr(client, "connection_pool", None)
+    return known and pool is not None and not hasattr(pool, "sentinel_manager")

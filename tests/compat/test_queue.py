@@ -158,7 +158,7 @@ def test_after_a_release_nothing_is_sent_and_nothing_is_left(
 def test_one_that_gives_up_leaves_the_queue(ours: World, server_side: Observer, name: str) -> None:
     holder, heir = ours.lock(name), ours.lock(name)
     holder.acquire()
-    quitter = ours.lock(name).start("acquire", blocking_timeout=0.3)
+    quitter = ours.lock(name).start("acquire", blocking_timeout=2)
     server_side.until_heard(1)
     turn = heir.start("acquire")
     server_side.until_heard(2)
