@@ -196,8 +196,7 @@ def _badges(state: State, at: float, pages: ServerPages) -> Iterator[Badge]:
     if state.case in _BADGES:
         yield Badge(case_text(state.case), alarm=state.case is not Case.CONVOY)
     if state.deadlock is not None:
-        since = _plain(round(at - state.deadlock, 0))
-        ago = duration(state.deadlock)
+        since, ago = _plain(state.deadlock), duration(max(0.0, at - state.deadlock))
         text = case_text(Case.DEADLOCK)
         yield Badge(text, alarm=True, url=pages.url("deadlocks"), since=since, ago=ago)
 

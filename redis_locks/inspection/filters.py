@@ -17,6 +17,7 @@ from redis_locks.inspection.cases import LONG_WAIT, RECENT, Case, case_of, exces
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import FEW, MOST, Crowd, Named, Survey, crowd, survey
 from redis_locks.statistics.usual import Recent, recent
+from redis_locks.values.keys import QUEUED
 from redis_locks.values.name_patterns import WILDCARD, matches, pattern_of
 from redis_locks.values.text import printable
 
@@ -93,7 +94,7 @@ class Filter:
             and lock.held_for >= self.held_for
             and lock.oldest_wait >= self.waited
             and (not self.stale or (lock.holding > 0 and not is_renewed(*_lease(lock))))
-            and (not self.gone or lock.gone > 0)
+            and (not self.gone or (lock.gone > 0 and not lock.name.startswith(QUEUED)))
             and (not self.host or self._has_host(lock))
             and (not self.text or self._has_text(lock))
         )
@@ -140,7 +141,8 @@ class State(NamedTuple):
 
     Attributes:
         case: One word for it, as of now.
-        deadlock: Seconds since one of its waits was ended to break a deadlock; None: none was, or long ago.
+        deadlock: When one of its waits was ended to break a deadlock, by the server's clock, in seconds since 1970;
+            None: none was, or long ago.
         rank: 0 for trouble, 1 for a convoy, 2 if somebody waits, and 3 for all others.
     """
 
@@ -225,12 +227,7 @@ def search(
     everything = read(using=using, most=most, named=named)
     lately = recent(using=using)
     since = lately.deadlocked(everything.now - RECENT)
-    states = {
-        lock.name: State.of(
-            lock, lately, max(0.0, everything.now - at) if (at := since.get(lock.name)) else None
-        )
-        for lock in everything.locks
-    }
+    states = {lock.name: State.of(lock, lately, since.get(lock.name)) for lock in everything.locks}
     found = [lock for lock in everything.locks if matching.keeps(lock)]
     if order == TROUBLE:
         found.sort(key=lambda lock: _trouble(lock, states[lock.name], lately))

@@ -138,10 +138,10 @@ def _convoys(search: Search) -> Iterator[Sentence]:
 
 
 def _deadlocks(search: Search) -> Iterator[Sentence]:
-    now = search.survey.now
-    circles = [circle for circle in search.recent.circles if circle.at >= now - RECENT]
+    at = search.survey.at
+    circles = [circle for circle in search.recent.circles if circle.at >= at - RECENT]
     if circles:
-        ago = max(0.0, now - circles[0].at)
+        ago = max(0.0, at - circles[0].at)
         text = ngettext(
             "A deadlock was broken %(time)s ago, at %(lock)s.",
             "%(count)s deadlocks were broken within 5 minutes, the last one %(time)s ago, at %(lock)s.",
