@@ -7,9 +7,13 @@ from dataclasses import replace
 import pytest
 
 from redis_locks.inspection import LockInfo
+from redis_locks.inspection.cases import Case
+from redis_locks.inspection.filters import State
 from redis_locks.inspection.story import tell
 from redis_locks.management.locks import show
 from redis_locks.management.locks.table import table
+from redis_locks.statistics.histogram import bucket_of
+from redis_locks.statistics.usual import Recent
 from redis_locks.values import text
 from tests.django.lock_infos import info
 
@@ -24,6 +28,30 @@ def test_the_table_fits_the_terminal(width: int, host: str, name: str) -> None:
     assert 1 == len({text.width(line) for line in lines})
     assert "12345" in lines[1]
     assert "MODE" not in lines[0]
+
+
+def test_at_80_columns_times_stay_and_what_the_holder_runs_shrinks_first() -> None:
+    name = "account:123456789"
+    lock = info(name, waiters=12, host="web-1.eu-west.example", label="bank.views.transfer_money")
+    states = {name: State(Case.GONE, None, 0)}
+    header, line = table([lock], 80, known(name), states)
+    assert ["NAME", "STATE", "RUNS", "HOLDER", "HELD", "USUAL", "WAITERS", "OLDEST", "LEFT"] == (
+        header.split()
+    )
+    assert line.split()[:2] == [name, "gone"]
+    assert ["1.5s", "6.8s"] == line.split()[-2:]
+    assert "bank" in line
+    assert "…" in line
+
+
+def test_where_all_is_well_there_is_no_state() -> None:
+    calm = {"account:1": State(Case.NORMAL, None, 3)}
+    assert "STATE" not in table([info()], 80, None, calm)[0]
+
+
+def known(name: str) -> Recent:
+    """Figures of a lock that was held ten times, for about a second."""
+    return Recent({name: {f"h{bucket_of(1.0)}": 10}})
 
 
 def test_the_mode_is_shown_unless_all_are_exclusive() -> None:
