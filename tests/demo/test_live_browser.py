@@ -65,7 +65,7 @@ def test_balances_follow_what_happens_elsewhere_and_a_lost_site_is_said(
     browser: Browser, site: Site
 ) -> None:
     problems: list[str] = []
-    page = new_page(browser, problems)
+    page = new_page(browser, problems, bypass_csp=True)
     page.goto(site.url)
     other = new_page(browser, problems)
     other.goto(site.url)
@@ -74,6 +74,7 @@ def test_balances_follow_what_happens_elsewhere_and_a_lost_site_is_said(
     assert problems == []
     page.context.set_offline(True)
     page.wait_for_selector("[data-banner] >> text=This site does not answer.")
+    assert serious(page) == []
     page.context.set_offline(False)
     page.click("text=Try now")
     page.wait_for_selector("[data-state='live']")
