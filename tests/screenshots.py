@@ -73,7 +73,7 @@ def use() -> None:
     from redis_locks.connections.resolution import client_of
     from redis_locks.statistics import read
     from redis_locks.statistics.collector import HOLDS, WAITS
-    from redis_locks.statistics.histogram import bucket_of
+    from redis_locks.values.histogram import bucket_of
 
     dice = random.Random(7)
     (index,) = backend_for(None).partitions()[0]

@@ -12,7 +12,7 @@ from redis_locks.events.log_lines import LEVELS
 from redis_locks.protocol import lock_events
 from redis_locks.protocol.lock_events import CountedLease, HoldKind, Kind, LockEvent
 from redis_locks.signals import LOCK_SIGNALS
-from redis_locks.statistics.histogram import bucket_of
+from redis_locks.values.histogram import bucket_of
 from redis_locks.values.interrupts import is_interrupt, raise_interrupt
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ Pending = tuple[Kind, Counted, int | None]
 """What is to be counted: the kind, of what, and the bucket of the wait or hold that ended with it, if one did."""
 
 HoldNote = tuple[HoldKind, "Plan", str, float, float, int]
-"""What is to be noted of a hold: the kind, how it was asked for, the thread or task, when, the seconds, and its fencing token."""
+"""What is to be noted of a hold: the kind, how it was asked for, by what thread or task, when, the seconds, and its fencing token."""
 
 
 class Statistics(Protocol):

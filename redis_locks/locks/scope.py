@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from asyncio import _get_running_loop  # documented, and public in all but name
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from threading import local
+from typing import Any, Final, Literal, get_args
 
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import TransactionManagementError
 
 from redis_locks.locks.transactions import (
     Keepers,
-    connections_here,
     only_of_testcase,
     transactions_of,
 )
@@ -105,6 +109,41 @@ class Scope:
                 "lock in the function that sync_to_async calls, inside its atomic()"
             )
             raise TransactionManagementError(msg)
+
+
+class _Known(local):
+    """The connections of one thread by alias, as Django takes long to look one up."""
+
+    def __init__(self) -> None:
+        self.connections: dict[str, BaseDatabaseWrapper] = {}
+
+
+_known: Final = _Known()
+
+
+def connections_here(alias: str | None) -> Iterable[BaseDatabaseWrapper]:
+    """Yield the connection of this thread to a database, or to each (None), open or not, if its driver is installed.
+
+    A transaction that was begun here is one of theirs: `note_connected` sees each connection that is opened.
+    """
+    # Django may have others for each task of a loop.
+    known = _known.connections if _get_running_loop() is None else {}
+    configured = connections.settings
+    for each in configured if alias is None else (alias,):
+        connection = known.get(each)
+        if connection is None or connection.settings_dict is not configured[each]:
+            try:
+                connection = known[each] = connections[each]
+            except (ImproperlyConfigured, ImportError):
+                continue  # no transaction is open there
+        yield connection
+
+
+def note_connected(connection: BaseDatabaseWrapper) -> None:
+    """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
+    transactions_of(connection)
+    if _get_running_loop() is None:
+        _known.connections[connection.alias] = connection
 
 
 def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:

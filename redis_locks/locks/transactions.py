@@ -8,15 +8,12 @@ transaction. After the database's action, whatever ended with it is released.
 from __future__ import annotations
 
 import logging
-from asyncio import _get_running_loop  # documented, and public in all but name
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from sys import exception
-from threading import local
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from django.core.exceptions import ImproperlyConfigured
-from django.db import Error, connections
+from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from redis_locks.exceptions import LockError
@@ -357,41 +354,6 @@ def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
 def is_of_testcase(block: Any) -> bool:
     """Whether a test case opened this ``atomic`` block, as Django's durable blocks ask."""
     return bool(block._from_testcase)  # noqa: SLF001 - Django has no public name
-
-
-class _Known(local):
-    """The connections of one thread by alias, as Django takes long to look one up."""
-
-    def __init__(self) -> None:
-        self.connections: dict[str, BaseDatabaseWrapper] = {}
-
-
-_known: Final = _Known()
-
-
-def connections_here(alias: str | None) -> Iterable[BaseDatabaseWrapper]:
-    """Yield the connection of this thread to a database, or to each (None), open or not, if its driver is installed.
-
-    A transaction that was begun here is one of theirs: `note_connected` sees each connection that is opened.
-    """
-    # Django may have others for each task of a loop.
-    known = _known.connections if _get_running_loop() is None else {}
-    configured = connections.settings
-    for each in configured if alias is None else (alias,):
-        connection = known.get(each)
-        if connection is None or connection.settings_dict is not configured[each]:
-            try:
-                connection = known[each] = connections[each]
-            except (ImproperlyConfigured, ImportError):
-                continue  # no transaction is open there
-        yield connection
-
-
-def note_connected(connection: BaseDatabaseWrapper) -> None:
-    """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
-    transactions_of(connection)
-    if _get_running_loop() is None:
-        _known.connections[connection.alias] = connection
 
 
 def transactions_of(connection: BaseDatabaseWrapper) -> Transactions:

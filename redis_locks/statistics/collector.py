@@ -25,9 +25,9 @@ from redis_locks.exceptions import Wait
 from redis_locks.protocol import callers
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.statistics import storage
-from redis_locks.statistics.histogram import LAST
 from redis_locks.statistics.storage import Note
 from redis_locks.values import identity
+from redis_locks.values.histogram import LAST
 
 if TYPE_CHECKING:
     from redis_locks.protocol.plans import Plan

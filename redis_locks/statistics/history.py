@@ -13,9 +13,9 @@ from redis_locks.connections.backends import Backend, Question, async_answer, bl
 from redis_locks.drivers.base import Driver
 from redis_locks.statistics import storage
 from redis_locks.statistics.collector import METRICS, REST
-from redis_locks.statistics.histogram import quantile
 from redis_locks.statistics.storage import Bucket
 from redis_locks.values.arguments import optional_text
+from redis_locks.values.histogram import quantile
 from redis_locks.values.keys import validate_name
 from redis_locks.values.name_patterns import matches
 

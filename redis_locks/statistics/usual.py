@@ -19,8 +19,8 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.statistics import storage
 from redis_locks.statistics.circles import KEPT, Circle
 from redis_locks.statistics.collector import INTERVAL, REST
-from redis_locks.statistics.histogram import quantile
 from redis_locks.statistics.history import histogram, totals
+from redis_locks.values.histogram import quantile
 from redis_locks.values.name_patterns import pattern_of
 
 _MINUTE = 60

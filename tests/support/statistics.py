@@ -14,9 +14,9 @@ from redis_locks.drivers.base import run_blocking
 from redis_locks.statistics import collector as collecting
 from redis_locks.statistics import storage
 from redis_locks.statistics.collector import BATCH, HOLDS, Collector, collector
-from redis_locks.statistics.histogram import bucket_of
 from redis_locks.statistics.storage import Note
 from redis_locks.statistics.usual import Recent, Usual
+from redis_locks.values.histogram import bucket_of
 
 __all__ = ["BATCH", "Collector", "collector"]
 

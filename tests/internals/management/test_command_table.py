@@ -12,9 +12,9 @@ from redis_locks.inspection.filters import State
 from redis_locks.inspection.story import tell
 from redis_locks.management.locks import show
 from redis_locks.management.locks.table import table
-from redis_locks.statistics.histogram import bucket_of
 from redis_locks.statistics.usual import Recent
 from redis_locks.values import text
+from redis_locks.values.histogram import bucket_of
 from tests.django.lock_infos import info
 
 

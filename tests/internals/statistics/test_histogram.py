@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redis_locks.statistics.histogram import LAST, bucket_of, quantile
+from redis_locks.values.histogram import LAST, bucket_of, quantile
 
 SECONDS = st.floats(min_value=1e-4, max_value=90_000)
 
