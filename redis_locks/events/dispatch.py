@@ -40,7 +40,7 @@ Pending = tuple[Kind, Counted, int | None]
 """What is to be counted: the kind, of what, and the bucket of the wait or hold that ended with it, if one did."""
 
 HoldNote = tuple[HoldKind, "Plan", str, float, float, int]
-"""What is to be noted of a hold: the kind, how it was asked for, by what thread or task, when, the seconds, and its fencing token."""
+"""What is to be noted of a hold: the kind, its plan, the thread or task, when, the seconds, and its fencing token."""
 
 
 class Statistics(Protocol):
