@@ -31,13 +31,14 @@ pytestmark = [
 def test_the_tour_can_be_walked(browser: Browser, site: Site) -> None:
     problems: list[str] = []
     page = new_page(browser, problems)
-    bank, problems_page, ledger, failover, comparison, start, locks = re.findall(
+    bank, problems_page, ledger, failover, tellers, comparison, start, locks = re.findall(
         r"^ \d\. (\S+)$", site.said, re.MULTILINE
     )
     walk_through_the_bank(page, bank)
     freeze_a_holder(page, problems_page)
     reconcile_the_ledger(page, ledger)
     kill_a_worker(page, failover)
+    crash_a_teller(page, tellers)
     page.goto(comparison)
     log_in(page, site.password)
     read_the_comparison(page)
@@ -95,6 +96,17 @@ def kill_a_worker(page: Page, address: str) -> None:
     page.click(".worker:has(.state.working) button:has-text('Kill')")
     page.wait_for_selector("#job >> text=DONE by attempt 2", timeout=60_000)
     assert 1 == page.locator(".state.dead").count()
+
+
+def crash_a_teller(page: Page, address: str) -> None:
+    page.goto(address)
+    page.click("text=Open the branch")
+    page.wait_for_selector("#branch >> text=3 of 3", timeout=60_000)
+    page.click("#permits-5")
+    page.click(".tellers tr:has(.working) button")
+    page.wait_for_selector(".state.dead")
+    page.wait_for_selector("#branch-title >> text=closed", timeout=60_000)
+    assert "60" == page.inner_text(".facts div:has-text('Customers served') dd")
 
 
 def read_the_comparison(page: Page) -> None:
