@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from textwrap import fill
 from typing import TextIO
 
-from redis_locks.benchmark.subjects import TWO_COMMANDS
+from demo_project.benchmark.subjects import TWO_COMMANDS
 
 from .compare.book import NO_FOURTH_LOCK, TableTurn, rows_of, sentences_of
 from .compare.plan import ACCOUNTS, Cell, Plan

@@ -7,7 +7,7 @@ from typing import Any
 from django.utils.formats import date_format
 from django.utils.timezone import localtime
 
-from redis_locks.benchmark.subjects import TWO_COMMANDS
+from demo_project.benchmark.subjects import TWO_COMMANDS
 
 from .charts import ACCOUNTS_LABELS, charts_of, drawings_of
 from .compare.advice import answers_of

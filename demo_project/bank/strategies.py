@@ -13,9 +13,9 @@ from functools import partial
 
 import redis
 
+from demo_project.benchmark import book_locks
 from demo_project.rows.books import ROWS, unavailable
 from demo_project.rows.row_transfers import database_locks, fenced_writes, move, row_locks
-from redis_locks.benchmark import book_locks
 
 from .accounts import REDIS_BOOKS, Books, check_request
 from .lua_transfer import TRANSFER, one_script, run_transfer

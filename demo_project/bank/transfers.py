@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import redis
 import redis.lock
 
+from demo_project.benchmark.book_locks import BookHold
 from redis_locks import LockTimeout, optimistic, redis_lock
 from redis_locks import TooMuchContention as KeptChanging
-from redis_locks.benchmark.book_locks import BookHold
 
 from .accounts import (
     FIELD,

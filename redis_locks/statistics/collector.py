@@ -55,7 +55,7 @@ MOST_NAMES_SENT = 100
 """How many names are sent with figures of their own: those with most contention."""
 
 BENCHMARK: Final = "redis_locks:benchmark"
-"""How the names of the locks of `locks benchmark` begin. Their figures are not sent."""
+"""How the names of the demo's benchmark begin. The figures of these locks are not sent."""
 
 REST: Final = ""
 """The name of the sum of all other locks; no lock has it."""

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from redis_locks.benchmark.measurement import client_pool
-from redis_locks.benchmark.pool import WorkerPool
+from demo_project.benchmark.measurement import client_pool
+from demo_project.benchmark.pool import WorkerPool
 
 
 class ApartPool:

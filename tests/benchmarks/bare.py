@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any, Final, cast
 
-from redis_locks.benchmark import worker
-from redis_locks.benchmark.conditions import LEASE, Take, one_server
-from redis_locks.benchmark.subjects import SUBJECTS, Subject
+from demo_project.benchmark import worker
+from demo_project.benchmark.conditions import LEASE, Take, one_server
+from demo_project.benchmark.subjects import SUBJECTS, Subject
 from redis_locks.drivers.resp import pack
 
 KEY: Final = "bare"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis_locks.benchmark import measurement
-from redis_locks.benchmark.subjects import OURS
-from redis_locks.benchmark.worker import Job
+from demo_project.benchmark import measurement
+from demo_project.benchmark.subjects import OURS
+from demo_project.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
 from tests.benchmarks.contests import RATE
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio

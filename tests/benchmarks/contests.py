@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 
-from redis_locks.benchmark import measurement
-from redis_locks.benchmark.figures import WorkerReport, jain_index, percentile
-from redis_locks.benchmark.pool import Workers
-from redis_locks.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
-from redis_locks.benchmark.worker import Job
+from demo_project.benchmark import measurement
+from demo_project.benchmark.figures import WorkerReport, jain_index, percentile
+from demo_project.benchmark.pool import Workers
+from demo_project.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
+from demo_project.benchmark.worker import Job
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks import bare
 from tests.benchmarks.apart import apart_pool

@@ -15,9 +15,9 @@ from typing import Any
 import redis
 import redis.asyncio as aioredis
 
-from redis_locks.benchmark.figures import jain_index
-from redis_locks.benchmark.pool import WorkerPool
-from redis_locks.benchmark.worker_loop import serve
+from demo_project.benchmark.figures import jain_index
+from demo_project.benchmark.pool import WorkerPool
+from demo_project.benchmark.worker_loop import serve
 from tests.benchmarks.contests import COMPARED, JAIN, RATE
 from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
 

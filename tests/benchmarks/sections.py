@@ -9,8 +9,8 @@ from functools import cached_property
 from statistics import median
 from typing import NamedTuple
 
-from redis_locks.benchmark.measurement import client_pool
-from redis_locks.benchmark.pool import WorkerPool
+from demo_project.benchmark.measurement import client_pool
+from demo_project.benchmark.pool import WorkerPool
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks import quiet
 
@@ -97,7 +97,7 @@ class Place:
 
     @cached_property
     def pool(self) -> WorkerPool:
-        """Client processes of `redis_locks.benchmark`."""
+        """Client processes of `demo_project.benchmark`."""
         return self._stack.enter_context(client_pool(CLIENTS, module="tests.benchmarks.bare"))
 
 

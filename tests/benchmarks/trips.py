@@ -16,10 +16,10 @@ from unittest import mock
 
 import redis
 
+from demo_project.benchmark import measurement
+from demo_project.benchmark.pool import WorkerPool
+from demo_project.benchmark.subjects import OURS, SUBJECTS, our_keys
 from redis_locks import Lock
-from redis_locks.benchmark import measurement
-from redis_locks.benchmark.pool import WorkerPool
-from redis_locks.benchmark.subjects import OURS, SUBJECTS, our_keys
 from redis_locks.protocol.lease import YOUNG
 from redis_locks.protocol.silent_questions import SILENCE
 from redis_locks.testing.server import EmbeddedServer

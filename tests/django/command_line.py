@@ -27,7 +27,7 @@ from tests.support.world import Threads
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCKS = [sys.executable, "-m", "django", "locks"]
-ARGV = [str(Path(django.__file__).with_name("__main__.py")), "locks"]
+ARGV = [str(Path(django.__file__).with_name("__main__.py"))]
 
 
 def is_alive(pid: int) -> bool:
@@ -55,12 +55,14 @@ def _django() -> None:
 class Process:
     """One process of the command, without a terminal, as under cron, wherever the tests run."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, command: str = "locks") -> None:
         # What it reads and writes, and our ends of that.
         stdin, ours = os.pipe()
         out, stdout = os.pipe()
         err, stderr = os.pipe()
-        self._process = Forked(_django, [*ARGV, *arguments], environment(), (stdin, stdout, stderr))
+        self._process = Forked(
+            _django, [*ARGV, command, *arguments], environment(), (stdin, stdout, stderr)
+        )
         for each in (stdin, stdout, stderr):
             os.close(each)
         self._stdin, self._stdout, self._stderr = (
@@ -113,9 +115,9 @@ class Process:
         return self._process.wait(), out, err.result(PATIENCE)
 
 
-def locks(*arguments: str, text: str | None = None) -> tuple[int, str, str]:
+def locks(*arguments: str, text: str | None = None, command: str = "locks") -> tuple[int, str, str]:
     """Run the command to its end; return status, stdout and stderr."""
-    with Process(*arguments) as process:
+    with Process(*arguments, command=command) as process:
         return process.end(text)
 
 
@@ -130,6 +132,7 @@ class Terminal:
         *arguments: str,
         rows: int = 24,
         main: Callable[[], None] = _django,
+        command: str = "locks",
         **variables: str,
     ) -> None:
         self._ours, theirs = pty.openpty()
@@ -137,7 +140,7 @@ class Terminal:
         self.modes_before = self.modes
         streams = (theirs, theirs, theirs)
         env = {**environment(), **variables}
-        self._process = Forked(main, [*ARGV, *arguments], env, streams, on_terminal=True)
+        self._process = Forked(main, [*ARGV, command, *arguments], env, streams, on_terminal=True)
         os.close(theirs)
         self.shown = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")()

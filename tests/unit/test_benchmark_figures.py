@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from redis_locks.benchmark.figures import BOOK, Figures, WorkerReport, compare, summarise
-from redis_locks.benchmark.measurement import sent
-from redis_locks.benchmark.subjects import OURS
+from demo_project.benchmark.figures import BOOK, Figures, WorkerReport, compare, summarise
+from demo_project.benchmark.measurement import sent
+from demo_project.benchmark.subjects import OURS
 from redis_locks.testing.server import EmbeddedServer
 
 BOOKS = {turn: Figures(tries, acquires, 1.0, 0.0, None) for turn, (tries, acquires) in BOOK.items()}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from demo_project.benchmark.worker import work
 from redis_locks import Lock
-from redis_locks.benchmark.worker import work
 from redis_locks.testing.overrides import override_locks
 from tests import written_tables
 from tests.benchmarks.__main__ import SECTIONS, SHOWN

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from demo_project.bank.recorder import CannotMeasure
+from demo_project.benchmark.book_locks import WHO_COMPARES
+from demo_project.benchmark.figures import BOOK_SECONDS, ORIGINAL, Turn, compare, counts
+from demo_project.benchmark.measurement import Contest, KeysInTheWay, measure
+from demo_project.benchmark.subjects import OURS, SUBJECTS, TWO_COMMANDS
 from redis_locks import LockNotAvailable
-from redis_locks.benchmark.book_locks import WHO_COMPARES
-from redis_locks.benchmark.figures import BOOK_SECONDS, ORIGINAL, Turn, compare, counts
-from redis_locks.benchmark.measurement import Contest, KeysInTheWay, measure
-from redis_locks.benchmark.subjects import OURS, SUBJECTS, TWO_COMMANDS
 
 from .gate import Judgement, Verdict, judge
 

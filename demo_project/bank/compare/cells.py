@@ -12,7 +12,7 @@ import redis
 from demo_project.bank.persistence import Persistence
 from demo_project.bank.server import MeasuredServer
 from demo_project.bank.strategies import STRATEGIES, Durability
-from redis_locks.benchmark.pool import WorkerPool
+from demo_project.benchmark.pool import WorkerPool
 
 from .plan import ACCOUNTS, Cell, Plan
 from .statistics import Figures, WorkerReport, summarise

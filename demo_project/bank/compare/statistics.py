@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from redis_locks.benchmark.figures import jain_index, percentile
+from demo_project.benchmark.figures import jain_index, percentile
 
 
 @dataclass(frozen=True)

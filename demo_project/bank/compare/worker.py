@@ -18,8 +18,8 @@ from django_redis import get_redis_connection
 from demo_project.bank.accounts import Books, TooMuchContention, TransferError
 from demo_project.bank.compare.statistics import WorkerReport
 from demo_project.bank.strategies import STRATEGIES, transfer_funds
+from demo_project.benchmark.worker_loop import serve
 from redis_locks import LockBackendError, LockError
-from redis_locks.benchmark.worker_loop import serve
 
 LARGEST_AMOUNT = 100
 # One transfer in so many, at random, asks for all that its sender holds: of two at once, one must be refused.

@@ -47,7 +47,7 @@ class Job:
 
 def withdraw_with_book_lock(job: Job) -> None:
     """As the book does it: the lock ends by its expiry, and the write does not ask whether it is still held."""
-    from redis_locks.benchmark.book_locks import lua_lock
+    from demo_project.benchmark.book_locks import lua_lock
 
     client = redis.Redis.from_url(job.url)
     client.ping()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from redis_locks.management.locks.benchmark import Benchmark
 from redis_locks.management.locks.blocking_tree import Blocking
 from redis_locks.management.locks.cancel import Cancel
 from redis_locks.management.locks.completion import Completion
@@ -31,7 +30,6 @@ _VERBS: tuple[Verb, ...] = (
     Run(),
     Migrate(),
     Doctor(),
-    Benchmark(),
 )
 
 VERBS: tuple[Verb, ...] = (*_VERBS, Completion(_VERBS))

@@ -31,7 +31,7 @@ from demo_project.bank.recorder import AlreadyRunning, Cancelled, CannotMeasure
 from demo_project.bank.report import print_report, progress_bar
 from demo_project.bank.server import bank_server
 from demo_project.bank.strategies import STRATEGIES, available, named_methods
-from redis_locks.benchmark.pool import WorkerError
+from demo_project.benchmark.pool import WorkerError
 
 
 def add_plan_arguments(

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 
 import redis
 
-from redis_locks.benchmark.conditions import WAIT, one_server
-from redis_locks.benchmark.figures import Figures, Turn, WorkerReport, summarise
-from redis_locks.benchmark.pool import WorkerPool, Workers
-from redis_locks.benchmark.subjects import NAME, OURS, SUBJECTS, Subject
-from redis_locks.benchmark.worker import Job
+from demo_project.benchmark.conditions import WAIT, one_server
+from demo_project.benchmark.figures import Figures, Turn, WorkerReport, summarise
+from demo_project.benchmark.pool import WorkerPool, Workers
+from demo_project.benchmark.subjects import NAME, OURS, SUBJECTS, Subject
+from demo_project.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks.lock import Lock
@@ -95,7 +95,7 @@ def measure(
 def client_pool(
     size: int,
     check: Callable[[], None] = lambda: None,
-    module: str = "redis_locks.benchmark.worker",
+    module: str = "demo_project.benchmark.worker",
 ) -> WorkerPool:
     """Return a pool of clients; for `check` and `module` see `WorkerPool`."""
     # The last acquire of a client may begin just in time, and then wait.

@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 _SETTINGS = "DJANGO_SETTINGS_MODULE"
 
-_PARENT = "redis_locks.benchmark.fork_server"
+_PARENT = "demo_project.benchmark.fork_server"
 
 _CHECK_SECONDS = 0.25
 """Between two looks, during a wait for a worker, at whether the run is still wanted."""

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 
 import redis
 
-from redis_locks.benchmark import book_locks, peers
-from redis_locks.benchmark.conditions import LEASE, WAIT, Take, one_server
-from redis_locks.benchmark.figures import ORIGINAL
+from demo_project.benchmark import book_locks, peers
+from demo_project.benchmark.conditions import LEASE, WAIT, Take, one_server
+from demo_project.benchmark.figures import ORIGINAL
 from redis_locks.conf.settings import get_settings
 from redis_locks.locks.lock import Lock
 from redis_locks.statistics.collector import BENCHMARK

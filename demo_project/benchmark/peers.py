@@ -9,7 +9,7 @@ from typing import Any
 import redis
 from redis.lock import Lock as RedisPyLock
 
-from redis_locks.benchmark.conditions import LEASE, WAIT, Take, one_server
+from demo_project.benchmark.conditions import LEASE, WAIT, Take, one_server
 
 
 class _Counting(RedisPyLock):

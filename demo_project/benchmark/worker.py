@@ -9,10 +9,10 @@ from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
-from redis_locks.benchmark.conditions import Take
-from redis_locks.benchmark.figures import WorkerReport
-from redis_locks.benchmark.subjects import SUBJECTS
-from redis_locks.benchmark.worker_loop import serve
+from demo_project.benchmark.conditions import Take
+from demo_project.benchmark.figures import WorkerReport
+from demo_project.benchmark.subjects import SUBJECTS
+from demo_project.benchmark.worker_loop import serve
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,29 @@
-"""`manage.py locks benchmark`."""
+"""``manage.py benchmark``: these locks and others, measured on a server."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any
 
 import redis
-from django.core.management.base import CommandParser
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from redis_locks.benchmark.conditions import one_server
-from redis_locks.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
-from redis_locks.benchmark.measurement import Contest, KeysInTheWay, measure
-from redis_locks.benchmark.pool import WorkerError
-from redis_locks.benchmark.subjects import SUBJECTS, USUAL
+from demo_project.benchmark.conditions import one_server
+from demo_project.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
+from demo_project.benchmark.measurement import Contest, KeysInTheWay, measure
+from demo_project.benchmark.pool import WorkerError
+from demo_project.benchmark.subjects import SUBJECTS, USUAL
+from redis_locks import LockBackendError, LockError, LockNotAvailable
 from redis_locks.connections.backends import backend_for
-from redis_locks.exceptions import LockBackendError, LockLost, LockNotAvailable
-from redis_locks.management.locks.console import BUSY, Console, fail
+from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.unix_signals import ended_by
-from redis_locks.management.locks.verb import Verb, number
+from redis_locks.management.locks.verb import number
+from redis_locks.testing.server import EmbeddedServer, ServerError
 from redis_locks.values.text import duration, pad, printable, shorten
 
 _MOST_CLIENTS = 100
@@ -35,22 +38,22 @@ _seconds = number(0.01, 3600, float, "a number of seconds from 0.01 to 3600")
 _clients = number(1, _MOST_CLIENTS, int, f"a whole number from 1 to {_MOST_CLIENTS}")
 
 
-class Benchmark(Verb):
+class Command(BaseCommand):
     """Table 11.2 of "Redis in Action", measured here."""
 
-    name = "benchmark"
-    help = "Compare the speed of this lock and others on your server."
-    examples = ("benchmark",)
-    details = (
-        'This measures Table 11.2 of "Redis in Action". Clients are processes that take and release one lock. '
+    help = (
+        'Measure Table 11.2 of "Redis in Action". Clients are processes that take and release one lock. '
         "The locks are the book's two, one that needs no script (SET NX PX, then DELEX or DELIFEQ), redis-py's, "
         "python-redis-lock's and ours, in turn. "
         "+/- compares the acquires with those of the original lock. FAIRNESS is 1 if all clients got the same. "
-        "COMMANDS counts the commands for each acquire. Do not run this on a server in production."
+        "COMMANDS counts the commands for each acquire. The server is the one that --using or REDIS_URL names, or else "
+        "one of its own. Do not run this on a server in production."
     )
+    # The system checks need a server.
+    requires_system_checks = ()
 
-    def arguments(self, parser: CommandParser) -> None:
-        """Add what is measured, and for how long."""
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add what is measured, on which server, and for how long."""
         parser.add_argument(
             "--seconds",
             type=_seconds,
@@ -73,14 +76,28 @@ class Benchmark(Verb):
             metavar="LOCK",
             help=f"these locks, of {', '.join(SUBJECTS)}; default: {' '.join(USUAL)}",
         )
+        parser.add_argument(
+            "--using", help="the server: a name in SERVERS, a CACHES alias or a URL"
+        )
+        output = parser.add_mutually_exclusive_group()
+        for kind in ("json", "csv"):
+            output.add_argument(f"--{kind}", dest="format", action="store_const", const=kind)
 
-    def run(self, console: Console, **options: Any) -> None:
+    def handle(self, *_args: Any, **options: Any) -> None:
         """Measure, with a bar on a terminal, and print a row per lock and number of clients."""
+        console = Console(self.stdout, self.stderr, self.style, force_color=options["force_color"])
+        try:
+            with _server(options["using"]) as using:
+                self._run(console, using, **options)
+        except (ImproperlyConfigured, LockError, KeysInTheWay, ServerError, WorkerError) as error:
+            raise CommandError(printable(str(error))) from error
+
+    def _run(self, console: Console, server: str, **options: Any) -> None:
         plan = Contest(
-            _subjects(console, options["only"], options["using"]),
+            _subjects(console, options["only"], server),
             tuple(dict.fromkeys(options["clients"])),
             options["seconds"],
-            options["using"],
+            server,
         )
         measured = _measure(console, plan)
         compared = compare(measured, plan.seconds)
@@ -89,7 +106,17 @@ class Benchmark(Verb):
         console.report(report, options["format"])
 
 
-def _subjects(console: Console, only: Sequence[str] | None, using: str | None) -> Sequence[str]:
+@contextmanager
+def _server(using: str | None) -> Iterator[str]:
+    """Have the server that is measured while the block runs."""
+    if using:
+        yield using
+        return
+    with EmbeddedServer() as server:
+        yield server.url
+
+
+def _subjects(console: Console, only: Sequence[str] | None, using: str) -> Sequence[str]:
     """Return what is to be measured: what was asked for, or else what is installed and can run on the server."""
     wanted = tuple(dict.fromkeys(only or USUAL))
     reasons = {key: _missing(key, using) for key in wanted}
@@ -97,12 +124,12 @@ def _subjects(console: Console, only: Sequence[str] | None, using: str | None) -
     for key, reason in missing.items():
         if only:
             msg = f"{key} cannot be measured: {reason} Leave it out of --only."
-            raise ValueError(msg)
+            raise CommandError(msg)
         console.note(f"{key} is left out: {reason}")
     return [key for key in wanted if key not in missing]
 
 
-def _missing(key: str, using: str | None) -> str:
+def _missing(key: str, using: str) -> str:
     subject = SUBJECTS[key]
     if not subject.is_installed:
         return f"{key} is not installed."
@@ -126,10 +153,9 @@ def _measure(console: Console, plan: Contest) -> Mapping[Turn, Figures]:
             return measure(
                 plan, lambda turn: advance(f"{_number(turn[1])}: {SUBJECTS[turn[0]].label}")
             )
-    except LockNotAvailable:
-        fail("Another benchmark runs on this server: wait until it has ended.", BUSY)
-    except (KeysInTheWay, WorkerError, LockLost) as error:
-        fail(printable(str(error)))
+    except LockNotAvailable as error:
+        msg = "Another benchmark runs on this server: wait until it has ended."
+        raise CommandError(msg) from error
 
 
 def _text(

@@ -1,1 +1,0 @@
-"""Locks measured against each other on one server, in turn: what `manage.py locks benchmark` runs."""
