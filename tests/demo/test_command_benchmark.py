@@ -124,7 +124,7 @@ def test_a_terminal_of_80_columns_shows_a_bar_and_then_the_table() -> None:
     bar, _, table = shown.rpartition("\x1b[K")
     assert "[----------" in bar
     assert "1 client: Lua, of the book" in bar
-    header, *rows = table.splitlines()
+    header, *rows = table.partition("\r\n\r\n")[0].splitlines()
     assert "TRIES ACQUIRES +/- FAIRNESS P99 MS COMMANDS" in " ".join(header.split())
     labels = ("Lua, of the book", "  the book, in 10 s", "redis-py Lock, sleep=1ms")
     assert [True] * 3 == [row.startswith(label) for row, label in zip(rows, labels, strict=True)]
@@ -246,3 +246,13 @@ def test_clients_end_with_the_block() -> None:
         again = pool.prepare([asdict(Job("lua", None, 0.01))])
         assert [pid] == again
     assert not is_alive(pid)
+
+
+def test_a_change_that_the_turns_do_not_show_is_not_stated(redis_server: EmbeddedServer) -> None:
+    once = ("--seconds", "0.05", "--clients", "1", "--only", "original", "lua")
+    status, out, _ = locks(*once, command="benchmark")
+    assert 0 == status
+    (lua,) = [line for line in out.splitlines() if line.startswith("Lua")]
+    # One turn decides nothing.
+    assert "?" in lua.split()
+    assert "? not decided" in out

@@ -12,8 +12,17 @@ import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from demo_project.bank.compare.gate import Verdict, judge
 from demo_project.benchmark.conditions import one_server
-from demo_project.benchmark.figures import BOOK_SECONDS, Comparison, Figures, Turn, compare, counts
+from demo_project.benchmark.figures import (
+    BOOK_SECONDS,
+    ORIGINAL,
+    Comparison,
+    Figures,
+    Turn,
+    compare,
+    counts,
+)
 from demo_project.benchmark.measurement import Contest, KeysInTheWay, measure
 from demo_project.benchmark.pool import WorkerError
 from demo_project.benchmark.subjects import SUBJECTS, USUAL
@@ -45,7 +54,7 @@ class Command(BaseCommand):
         'Measure Table 11.2 of "Redis in Action". Clients are processes that take and release one lock. '
         "The locks are the book's two, one that needs no script (SET NX PX, then DELEX or DELIFEQ), redis-py's, "
         "python-redis-lock's and ours, in turn. "
-        "+/- compares the acquires with those of the original lock. FAIRNESS is 1 if all clients got the same. "
+        "+/- compares the acquires with those of the original lock, turn by turn. FAIRNESS is 1 if all clients got the same. "
         "COMMANDS counts the commands for each acquire. The server is the one that --using or REDIS_URL names, or else "
         "one of its own. Do not run this on a server in production."
     )
@@ -168,14 +177,33 @@ def _text(
         yield console.style.MIGRATE_LABEL(shorten(title, width))
         for row in rows:
             if row.clients == clients:
-                yield from (shorten(line, width) for line in _lines(row))
+                found = _judge(row, rows)
+                yield from (shorten(line, width) for line in _lines(row, found))
+    yield ""
+    yield shorten(
+        "+/-: beside the original lock. = no difference; ? not decided: take more seconds.", width
+    )
 
 
-def _lines(row: Comparison) -> Iterator[str]:
+def _judge(row: Comparison, rows: Sequence[Comparison]) -> Verdict:
+    """What the turns of a lock and of the original say."""
+    turns = (
+        dict(enumerate(other.rounds))
+        for other in rows
+        if (other.lock, other.clients) == (ORIGINAL, row.clients)
+    )
+    return judge(dict(enumerate(row.rounds)), next(turns, {})).verdict
+
+
+def _lines(row: Comparison, found: Verdict) -> Iterator[str]:
+    signs = {Verdict.NO_DIFFERENCE: "=", Verdict.NOT_DECIDED: "?"}
+    tries, acquires, change = counts(row.tries, row.acquires, row.percent)
     commands = row.commands_per_acquire
     yield _line(
         SUBJECTS[row.lock].label,
-        *counts(row.tries, row.acquires, row.percent),
+        tries,
+        acquires,
+        "" if row.lock == ORIGINAL or row.percent is None else signs.get(found, change),
         f"{row.fairness:.3f}",
         f"{row.p99_wait * 1000:.2f}",
         "" if commands is None else f"{commands:.2f}",
