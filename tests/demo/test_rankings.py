@@ -285,9 +285,9 @@ def test_the_verdict_says_who_is_fastest_and_then_what_the_lock_gives() -> None:
     ) == fastest.text
     assert "Hot, 10 workers: fastest watch_packed, 2.0x redis_lock." == fastest.short
     assert (
-        "For that, redis_lock packed gives, beside WATCH packed: Jain's index better (1.00 and 0.80), the slowest 1 % no "
-        "difference (8.0 ms and 8.2 ms), how often the work is done better (1.0 times and 2.9 times). Side effects and "
-        "other systems may be inside: the lock covers them, and their part is done once."
+        "For that, redis_lock packed gives, beside WATCH packed, Jain's index: better (1.00 and 0.80); the slowest 1 %: "
+        "no difference (8.0 ms and 8.2 ms); how often the work is done: better (1.0 times and 2.9 times). Side effects "
+        "and other systems may be inside: the lock covers them, and their part is done once."
     ) == given.text
     assert "  redis_lock: better Jain 1.00 (0.80), work 1.0 times (2.9 times)." == given.short
     assert money.short.startswith("Money: safe ways right in 12 of 12 measurements")

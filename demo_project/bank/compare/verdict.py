@@ -152,12 +152,12 @@ def _given(accounts: str, lock: Summary, rival: Summary) -> VerdictLine:
     for words, brief, judged, show in GIVEN:
         lead = judged(lock, rival)
         mine, theirs = show(lock), show(rival)
-        told.append(f"{words} {_word(lead, rival)} ({mine} and {theirs})")
+        told.append(f"{words}: {_word(lead, rival)} ({mine} and {theirs})")
         if lead.verdict is Verdict.BETTER:
             short.append(f"{brief} {mine} ({theirs})")
     what = f"better {', '.join(short)}" if short else "better in none of these figures"
     text = (
-        f"For that, {lock.label} gives, beside {rival.label}: {', '.join(told)}. Side effects and other systems may "
+        f"For that, {lock.label} gives, beside {rival.label}, {'; '.join(told)}. Side effects and other systems may "
         "be inside: the lock covers them, and their part is done once."
     )
     return VerdictLine(f"{accounts} given", f"  {lock.strategy}: {what}."[:LINE], text)
