@@ -8,6 +8,7 @@ from typing import Final
 
 from redis_locks.inspection.replies import Summary
 from redis_locks.statistics.usual import Usual
+from redis_locks.values.identity import COOLDOWN
 from redis_locks.values.keys import QUEUED
 
 LONG_WAIT: Final = 10.0
@@ -80,11 +81,17 @@ def held_case(
     return Case.LONG if is_long(held_for, usual) else Case.NORMAL
 
 
+def _is_cooldown(lock: Summary) -> bool:
+    """Whether nobody works: something only keeps the name closed, for a while."""
+    # Most are not, and to read who holds takes longer.
+    return COOLDOWN in lock.held_by and lock.holders[0].label.startswith(COOLDOWN)
+
+
 def case_of(lock: Summary, usual: Callable[[str], Usual | None]) -> Case:
     """Return what is going on with a lock, as far as its summary and what is usual say."""
     if not lock.holding:
         return Case.HANDING_OVER
-    if lock.name.startswith(QUEUED):
+    if lock.name.startswith(QUEUED) or _is_cooldown(lock):
         return Case.NORMAL
     its = usual(lock.name)
     case = held_case(lock.held_for, lock.lease_left, lock.lease, usual=its, is_gone=lock.gone > 0)

@@ -26,9 +26,10 @@ local PROCESS = 16
 local HOLDERS = string.gsub(index, "{%d+}:index$", ":holders:")
 local listening = {}
 
--- 1 if the process of a hold does not listen, as it has died or is cut off; else 0.
-local function gone(holder, since)
-  if ARGV[2] ~= "1" or clock() - since < LISTENS_FROM_MS then
+-- 1 if the process of a hold does not listen, as it has died or is cut off; else 0. What only keeps a lock closed, without
+-- a lease that is renewed, has no process: see `close`.
+local function gone(holder, since, lease)
+  if ARGV[2] ~= "1" or lease == "0" or clock() - since < LISTENS_FROM_MS then
     return 0
   end
   local process = string.sub(holder, 1, PROCESS)
@@ -52,7 +53,7 @@ local function holders(name, key, lock, shared)
   local ends = lock.holder and tonumber(string.match(lock.holder, " (%d+)$"))
   if ends and ends >= clock() then
     local _, since, _, lease, _, _, _, who = string.match(lock.claim, CLAIM)
-    return 1, since or 0, ends, lease or 0, who or "", gone(lock.holder, tonumber(since or clock()))
+    return 1, since or 0, ends, lease or 0, who or "", gone(lock.holder, tonumber(since or clock()), lease)
   end
   if shared == "0" then
     return 0, 0, 0, 0, "", 0
@@ -77,7 +78,7 @@ local function holders(name, key, lock, shared)
       lease = its or 0
     end
     people[i] = who or ""
-    left = left + gone(names[i], tonumber(since or clock()))
+    left = left + gone(names[i], tonumber(since or clock()), its)
   end
   people[1], people[place] = people[place], people[1]
   local count = call("ZCOUNT", sharers, text(clock()), "+inf")

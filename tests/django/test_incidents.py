@@ -89,6 +89,19 @@ def test_a_living_holder_is_not_called_dead(viewer: Client, name: str) -> None:
         assert "holder gone" not in rows(text_of(viewer, f"{reverse(LIST)}?q={name}"))[0]
 
 
+@pytest.mark.usefixtures("own_prefix")
+def test_a_lock_that_stays_closed_has_no_holder_that_could_die(viewer: Client) -> None:
+    with Lock("nightly", at_least=600):
+        pass
+    with held("calm"):
+        until(lambda: inspection.locks(names=["nightly"])[0].holders[0].held_for > 2.2)
+        said, row = first_line()
+        html = text_of(viewer, reverse(LIST))
+    assert "Nobody waits." == said
+    assert "gone" not in row
+    assert "holder gone" not in "".join(rows(html))
+
+
 def test_a_stuck_holder_is_found_while_others_wait(viewer: Client, name: str) -> None:
     # Stale for the last third of its lease.
     with worker(name, "15") as process, calm(), waited_for(name):
