@@ -457,7 +457,7 @@ class Lock:
         if side.session.held or side.session.is_called:
             return self._acquire_around(side, plan, wait, renews=renews)
         hold = self._hold_of(side, plan, renews=renews)
-        return hold.lease.acquire(side.driver, wait, hold, side.where, ends=side.ends)
+        return hold.lease.acquire(side.driver, wait, hold, side.where, "", side.ends)
 
     async def _acquire_around(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None
