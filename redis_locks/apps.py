@@ -36,7 +36,7 @@ def run_checks(**options: Any) -> list[checks.CheckMessage]:
 
 def watch_transactions(connection: BaseDatabaseWrapper, **_signal: object) -> None:
     """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
-    from redis_locks.locks.scope import note_connected
+    from redis_locks.locks.transactions import note_connected
 
     note_connected(connection)
 

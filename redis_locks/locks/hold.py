@@ -81,7 +81,7 @@ class Hold:
     last_moment = 0.0
     """Until when its caller waits for its end, on the monotonic clock; 0: for RELEASE_TIMEOUT. Then the background goes on."""
     called_block: Block | None = None
-    _cancelled: CancelledByLoss | None = None
+    cancelled: CancelledByLoss | None = None
     _upgrade: str | None = None
     """The token that the lease gets by the latest upgrade of this hold."""
 
@@ -262,12 +262,6 @@ class Hold:
         """
         return begin_async(self, block_entered(self, is_async=True))
 
-    async def watch_loss(self) -> None:
-        """Let the running task be cancelled if the hold is lost before the block ends; see `__aenter__`."""
-        self._cancelled = CancelledByLoss([part.lease for part in self.parts])
-        if self.is_lost:  # after that, so that no loss comes in between
-            await self.aend_block(None)
-
     @async_block_exit
     async def __aexit__(
         self,
@@ -280,7 +274,7 @@ class Hold:
 
     async def aend_block(self, exc: BaseException | None) -> None:
         """Release at the end of an async block, which ended with `exc`, in whatever task; see `__aexit__`."""
-        cancelled, self._cancelled = self._cancelled, None
+        cancelled, self.cancelled = self.cancelled, None
         error = exc if cancelled is None else await cancelled.end(exc)
         driver, _ = await self.backend.of_loop()
         await self.end(driver, error)
@@ -677,8 +671,15 @@ def begin(hold: Hold, block: Block) -> None:
 async def begin_async(hold: H, block: Block) -> H:
     """Begin an async block; see `begin` and `Hold.__aenter__`."""
     begin(hold, block)
-    await hold.watch_loss()
+    await watch_loss(hold)
     return hold
+
+
+async def watch_loss(hold: Hold) -> None:
+    """Let the running task be cancelled if the hold is lost before the block ends; see `Hold.__aenter__`."""
+    hold.cancelled = CancelledByLoss([part.lease for part in hold.parts])
+    if hold.is_lost:  # after that, so that no loss comes in between
+        await hold.aend_block(None)
 
 
 def require_detachable(hold: Hold) -> None:

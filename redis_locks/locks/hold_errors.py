@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.protocol.lease import FORCE_RELEASED, Lease
-
-if TYPE_CHECKING:
-    from redis_locks.locks.hold import Hold
 
 
 def lost(*leases: Lease) -> LockLost:
@@ -83,9 +80,8 @@ def refuse_rows() -> NoReturn:
     raise TypeError(msg)
 
 
-def require_closing(its: Hold | Lease, at_least_ms: int) -> None:
+def require_closing(lease: Lease, at_least_ms: int) -> None:
     """Raise LockError if a hold around keeps its lock closed for less than the one that is to be nested in it."""
-    lease = its if isinstance(its, Lease) else its.lease
     if lease.plan.terms.at_least_ms < at_least_ms:
         msg = (
             f"Lock {lease.name!r} is held by a block around this one with a shorter at_least, whose end would open it: "

@@ -18,7 +18,7 @@ from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.hold import Hold, give_back
+from redis_locks.locks.hold import Hold, give_back, watch_loss
 from redis_locks.locks.hold_errors import require_closing
 from redis_locks.locks.nesting import own_hold, reenter
 from redis_locks.locks.options import Mode, Options, options_of
@@ -328,7 +328,7 @@ class Lock:
 
     async def _begin_ablock(self, block: Block) -> Hold:
         block.append(hold := await self.aenter(block=block))
-        await hold.watch_loss()
+        await watch_loss(hold)
         if not block.has_exit:
             self._blocks.push(block)
         return hold
@@ -543,7 +543,8 @@ class Lock:
         Raises LockError if the end of `its` would open the lock too early.
         """
         if self.options.at_least_ms:
-            require_closing(its, self.options.at_least_ms)
+            lease = its if isinstance(its, Lease) else its.lease
+            require_closing(lease, self.options.at_least_ms)
         return not its.is_unguarded or self._proceeds
 
     def __getstate__(self) -> dict[str, Any]:
@@ -592,7 +593,7 @@ class HoldContext:
     async def _begin_ablock(self, block: Block) -> Hold:
         block.append(hold := await self._unused().aenter(self._wait, block))
         self._block = block
-        await hold.watch_loss()
+        await watch_loss(hold)
         return hold
 
     @async_block_exit

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from threading import local
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
@@ -15,6 +14,8 @@ from django.db.transaction import TransactionManagementError
 
 from redis_locks.locks.transactions import (
     Keepers,
+    Transactions,
+    known,
     only_of_testcase,
     transactions_of,
 )
@@ -75,18 +76,21 @@ class Scope:
         """
         if self.name == "block":
             return None
-        found = []
-        for connection in connections_here(self.database):
-            # Most often there is none, so this much is asked here.
-            raw = connection.connection
-            autocommit = (
-                connection.settings_dict["AUTOCOMMIT"] if raw is None else connection.autocommit
-            )
-            if connection.in_atomic_block or not autocommit:
-                if _in_transaction(connection):
-                    found.append(transactions_of(connection))
-            elif raw is not None:
-                _refuse_begun_by_hand(connection)
+        found: list[Transactions] = []
+        # Django takes long to look a connection up, and may have others for each task of a loop.
+        here = known.connections if _get_running_loop() is None else {}
+        configured = connections.settings
+        for alias in configured if self.database is None else (self.database,):
+            connection = here.get(alias)
+            if connection is None or connection.settings_dict is not configured[alias]:
+                connection = _connection(alias, here)
+            # Most often there is no transaction, so this much is asked here.
+            if connection is not None and (
+                connection.connection is not None
+                or not connection.settings_dict["AUTOCOMMIT"]
+                or connection.in_atomic_block
+            ):
+                found += _transactions_of(connection)
         if self.name == "transaction" and not found:
             raise self._missing()
         return Keepers(found, self.guarded) if found else None
@@ -111,39 +115,24 @@ class Scope:
             raise TransactionManagementError(msg)
 
 
-class _Known(local):
-    """The connections of one thread by alias, as Django takes long to look one up."""
-
-    def __init__(self) -> None:
-        self.connections: dict[str, BaseDatabaseWrapper] = {}
-
-
-_known: Final = _Known()
-
-
-def connections_here(alias: str | None) -> Iterable[BaseDatabaseWrapper]:
-    """Yield the connection of this thread to a database, or to each (None), open or not, if its driver is installed.
-
-    A transaction that was begun here is one of theirs: `note_connected` sees each connection that is opened.
-    """
-    # Django may have others for each task of a loop.
-    known = _known.connections if _get_running_loop() is None else {}
-    configured = connections.settings
-    for each in configured if alias is None else (alias,):
-        connection = known.get(each)
-        if connection is None or connection.settings_dict is not configured[each]:
-            try:
-                connection = known[each] = connections[each]
-            except (ImproperlyConfigured, ImportError):
-                continue  # no transaction is open there
-        yield connection
+def _connection(alias: str, here: dict[str, BaseDatabaseWrapper]) -> BaseDatabaseWrapper | None:
+    """Return this thread's connection to a database, and keep it in `here`; None: its driver is not installed."""
+    try:
+        found = here[alias] = connections[alias]
+    except (ImproperlyConfigured, ImportError):
+        return None  # so no transaction is open there
+    return found
 
 
-def note_connected(connection: BaseDatabaseWrapper) -> None:
-    """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
-    transactions_of(connection)
-    if _get_running_loop() is None:
-        _known.connections[connection.alias] = connection
+def _transactions_of(connection: BaseDatabaseWrapper) -> Sequence[Transactions]:
+    """Return those of a connection if one is open. Raises TransactionManagementError if Django does not know of it."""
+    raw = connection.connection
+    autocommit = connection.settings_dict["AUTOCOMMIT"] if raw is None else connection.autocommit
+    if connection.in_atomic_block or not autocommit:
+        return (transactions_of(connection),) if _in_transaction(connection) else ()
+    if raw is not None:
+        _refuse_begun_by_hand(connection)
+    return ()
 
 
 def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:

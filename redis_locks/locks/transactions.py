@@ -8,9 +8,11 @@ transaction. After the database's action, whatever ended with it is released.
 from __future__ import annotations
 
 import logging
+from asyncio import _get_running_loop  # documented, and public in all but name
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from sys import exception
+from threading import local
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from django.db import Error
@@ -354,6 +356,24 @@ def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:
 def is_of_testcase(block: Any) -> bool:
     """Whether a test case opened this ``atomic`` block, as Django's durable blocks ask."""
     return bool(block._from_testcase)  # noqa: SLF001 - Django has no public name
+
+
+class Known(local):
+    """The connections of one thread by alias: those that were opened or looked up there."""
+
+    def __init__(self) -> None:
+        self.connections: dict[str, BaseDatabaseWrapper] = {}
+
+
+known: Final = Known()
+"""Those of this thread. A transaction that was begun here is of one of them: `note_connected` sees each that is opened."""
+
+
+def note_connected(connection: BaseDatabaseWrapper) -> None:
+    """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
+    transactions_of(connection)
+    if _get_running_loop() is None:
+        known.connections[connection.alias] = connection
 
 
 def transactions_of(connection: BaseDatabaseWrapper) -> Transactions:

@@ -13,7 +13,7 @@ from django.db.models import Manager, Model, QuerySet
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold import Hold, watch_loss
 from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
@@ -58,7 +58,7 @@ class _AllHolds:
             # If one of them is lost by now, the others are released.
             for hold in self._holds:
                 watched.push_async_callback(hold.aend_block, None)
-                await hold.watch_loss()
+                await watch_loss(hold)
             watched.pop_all()
 
     async def aend_block(self, error: BaseException | None) -> None:

@@ -22,6 +22,7 @@ from typing import (
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
+from redis_locks.locks.hold import watch_loss
 from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import (
     Block,
@@ -249,7 +250,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
 
     async def _begin_ablock(self, block: Block) -> Attempt:
         block.append(attempt := await self._block_job().abegin(block=block))
-        await attempt.watch_loss()
+        await watch_loss(attempt)
         if not block.has_exit:
             self._blocks.push(block)
         return attempt
