@@ -15,6 +15,7 @@ from django.utils.deprecation import MiddlewareMixin
 from redis_locks.conf.settings import get_settings
 from redis_locks.decorators.answers import is_answered
 from redis_locks.decorators.responses import respond
+from redis_locks.drivers.base import LinkBroken
 from redis_locks.exceptions import LockBackendError
 from redis_locks.locks.timeouts import lock_deadline
 from redis_locks.values.keys import UnusableName
@@ -69,7 +70,10 @@ class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, besi
             raise Http404(str(exception)) from exception
         if not is_answered(exception):
             return None
-        if isinstance(exception, LockBackendError):
+        # Of a server that is away, the log has a line when that begins, and one when it ends.
+        if isinstance(exception, LockBackendError) and not isinstance(
+            exception.__cause__, LinkBroken
+        ):
             logger.error("%s %s is answered with 503: %s", request.method, request.path, exception)
         match = request.resolver_match
         if match is None:

@@ -14,6 +14,7 @@ fact.
 | ``lock_contended`` | an acquire finds the lock held by somebody else, and will wait unless ``event.wait`` is 0 |
 | ``lock_timed_out`` | it was still held at the end of a wait |
 | ``deadlock_detected`` | a wait was ended for the others in ``event.circle`` to go on |
+| ``lock_unavailable`` | an acquire failed because the server could not be asked; ``event.reason`` says why |
 
 A hold that moves is acquired once and released, or lost, once. Its last process tells ``event.held``
 seconds since the acquire, with its way and all holders in between. So statistics and metrics count it
@@ -70,6 +71,7 @@ __all__ = [
     "lock_lost",
     "lock_released",
     "lock_timed_out",
+    "lock_unavailable",
     "run_acquired",
     "run_done",
     "run_error",
@@ -116,6 +118,7 @@ lock_contended = LockSignal()
 lock_lost = LockSignal()
 lock_timed_out = LockSignal()
 deadlock_detected = LockSignal()
+lock_unavailable = LockSignal()
 
 LOCK_SIGNALS: Final[Mapping[Kind, LockSignal]] = {
     "acquired": lock_acquired,
@@ -126,6 +129,7 @@ LOCK_SIGNALS: Final[Mapping[Kind, LockSignal]] = {
     "lost": lock_lost,
     "timed_out": lock_timed_out,
     "deadlock": deadlock_detected,
+    "unavailable": lock_unavailable,
 }
 
 lock_alert = LockSignal()

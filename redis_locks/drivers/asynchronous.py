@@ -68,6 +68,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self.tails: dict[object, str] = {}
         self._why = ""
         self.endpoint = endpoint
+        self._breaker = endpoint.breaker
         self.reader = endpoint.reader()
         self._writer: asyncio.StreamWriter | None = None
         self._transport: asyncio.Transport | None = None
@@ -86,6 +87,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
         connection = self.endpoint.async_connection()
         outer = sys.exception()
+        began = monotonic()
         try:
             async with asyncio.timeout(self.endpoint.connect_timeout):
                 await connection.connect()
@@ -96,7 +98,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self.close()
             if (interrupt := interrupt_behind(error, outer)) is not None:
                 raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
-            raise connection_error(error, self.endpoint) from error
+            raise connection_error(error, self.endpoint, began) from error
         except BaseException:
             self.close()
             raise
@@ -140,6 +142,8 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Give each reply to its caller, in order, and each message to its listener."""
+        if self._breaker.trouble:
+            self._breaker.heard()
         reader = self.reader
         reader.feed(data)
         try:
@@ -211,6 +215,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             if left <= 0 and before != self._received != 0:  # a large reply is on its way
                 left = self.endpoint.reply_timeout
             if left <= 0:
+                self._breaker.failed(self.endpoint, self._replies[0][1], "no reply in time")
                 self.fail(LinkBroken("the server did not answer in time"))
             else:
                 self._overdue = asyncio.get_running_loop().call_later(left, self._watch)
@@ -333,6 +338,8 @@ class AsyncDriver:
         self.pause_after = endpoint.pause_after
         self.renewer: Any = None
         """The renewer that uses this driver; kept here so that it ends with the loop."""
+        self.breakers = (endpoint.breaker,)
+        self._breaker = endpoint.breaker
         self._endpoint = endpoint
         self._prefix = prefix
         self._link: AsyncLink | None = None
@@ -353,7 +360,7 @@ class AsyncDriver:
     def take(self, token: str = "") -> Link | None:
         """Return the loop's link, which all its tasks share, if it is open."""
         link = self._link
-        if link is None or link.broken:
+        if link is None or link.broken or self._breaker.trouble:
             return None
         if token:
             link.listen(token)
@@ -361,6 +368,8 @@ class AsyncDriver:
 
     async def checkout(self, token: str = "") -> Link:
         """Return the loop's link, which all its tasks share; open it first if it is not there or broken."""
+        if self._breaker.trouble:
+            await self._breaker.admit(self.sleep)
         link = self._link
         if link is None or link.broken:
             link = await self._opening.link()
@@ -441,6 +450,8 @@ class UnsharedDriver(AsyncDriver):
 
     async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - nobody waits on it
         """Return an idle link, or a new one; see `Driver`."""
+        if self._breaker.trouble:
+            await self._breaker.admit(self.sleep)
         if (idle := self.take()) is not None:
             return idle
         link = AsyncLink(self._endpoint, self._prefix)

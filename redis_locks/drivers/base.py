@@ -167,6 +167,10 @@ class Driver(Protocol):
     background: Any
     """A `Background`, which goes on with what callers do not wait for any more; None: the lease ends it."""
 
+    @property
+    def breakers(self) -> Sequence[Any]:
+        """The breakers of its server, or of the nodes of its cluster; see `breaker`."""
+
     def waits_on(self, link: Link) -> bool:
         """Whether a waiter that joined a queue over `link` waits on that link; if not, see `waiting_link`."""
 

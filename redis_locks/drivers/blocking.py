@@ -24,6 +24,7 @@ from redis import exceptions as redis_errors
 
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, OutOfTime, run_blocking
+from redis_locks.drivers.breaker import Breaker
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connection_error
 from redis_locks.drivers.fork_safety import close_in_children
@@ -117,13 +118,14 @@ class BlockingLink(ServerLink):
         self.reader = endpoint.reader()
         self._connection = cast("Any", endpoint.blocking_connection())
         outer = sys.exception()
+        began = time.monotonic()
         try:
             self._connection.connect()
         except (redis_errors.RedisError, OSError, OutOfTime) as error:
             self.close()
             if (interrupt := interrupt_behind(error, outer)) is not None:
                 raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
-            raise connection_error(error, endpoint) from error
+            raise connection_error(error, endpoint, began) from error
         except BaseException:
             self.close()
             raise
@@ -136,6 +138,8 @@ class BlockingLink(ServerLink):
             if isinstance(subscribed, ErrorReply):
                 self.close()
                 raise reply_error(subscribed, endpoint)
+        if endpoint.breaker.trouble:
+            endpoint.breaker.heard()
 
     @property
     def connection(self) -> Any:
@@ -155,6 +159,10 @@ class BlockingLink(ServerLink):
         After an interrupt between a command and its reply, the next command would get that reply.
         """
         self.close()
+        if isinstance(error, TimeoutError) and not is_thrown(error):
+            waited = self._socket.gettimeout() or self._timeout
+            began = time.monotonic() - waited
+            self.endpoint.breaker.failed(self.endpoint, began, "no reply in time")
         if isinstance(error, ProtocolError) or not is_thrown(error):
             raise LinkBroken(str(error)) from error
 
@@ -491,6 +499,8 @@ class BlockingDriver:
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
         self.pause_after = endpoint.pause_after
+        self.breakers: tuple[Breaker, ...] = (endpoint.breaker,)
+        self._breaker = endpoint.breaker
         self._endpoint = endpoint
         self._prefix = prefix
         self._most = most
@@ -498,6 +508,7 @@ class BlockingDriver:
         self._size = inf if most is None else max(1, (most - _LISTENING) // 2)
         self._most_alone = min(ALONE, self._size // 2)
         self.forget()
+        self._breaker.add(self)
         _DRIVERS.add(self)
         reaper.add(self)
 
@@ -541,8 +552,10 @@ class BlockingDriver:
         self._opening.add(opening)
         return opening
 
-    def _connected(self, opening: _Opening) -> BlockingLink:
+    async def _connected(self, opening: _Opening) -> BlockingLink:
         try:
+            if self._breaker.trouble:
+                await self._breaker.admit(self.sleep)
             listener = random_text(LISTENER)
             own = grant_channel(self._prefix, listener) if self._endpoint.subscribes else ""
             link = self._link_class(self._endpoint, own, listener)
@@ -563,7 +576,7 @@ class BlockingDriver:
     async def _opened_or_given_back(self, few: float) -> BlockingLink:
         """Return a new link, if less than `few` are open; else one that another thread gives back, or a new one later."""
         found = self._may_open(few) or await self._given_back(few)
-        return self._connected(found) if isinstance(found, _Opening) else found
+        return await self._connected(found) if isinstance(found, _Opening) else found
 
     def _may_open(self, few: float) -> _Opening | None:
         """Return what counts one more link, if there are less than `few`, and the pool is not at its size; else None."""
@@ -666,6 +679,8 @@ class BlockingDriver:
                 link.waiting_links = None
             if not link.broken:
                 link.looks = 0
+                if self._breaker.trouble:
+                    self._breaker.heard()
                 self._idle.append(link)
                 if self._wanting:
                     self._hand_out()

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.drivers.blocking import SubscriptionLink
+from redis_locks.drivers.breaker import Breaker
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.cluster_link import ClusterLink
 from redis_locks.drivers.endpoint import Endpoint
@@ -36,6 +37,11 @@ class ClusterDriver:
         self.nodes = nodes
         self.reply_timeout = nodes.reply_timeout
         self.pause_after = nodes.pause_after
+
+    @property
+    def breakers(self) -> list[Breaker]:
+        """The breakers of the nodes that were of use so far."""
+        return [breaker for driver in self.nodes.drivers() for breaker in driver.breakers]
 
     def unshared(self) -> ClusterDriver:
         """Refuse: a link to a cluster changes its connections by itself; see `replication`."""

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 import redis
 import redis.asyncio as aioredis
+from redis import exceptions as redis_errors
 from redis._parsers.base import BaseParser
 from redis.asyncio import sentinel as async_sentinel
 from redis.backoff import NoBackoff
@@ -26,6 +27,7 @@ from redis.connection import (
 from redis.retry import Retry
 from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
 
+from redis_locks.drivers.breaker import Breaker, breaker_of
 from redis_locks.drivers.connection_options import parameters, without_notifications
 from redis_locks.drivers.resp import Reader, new_reader
 from redis_locks.drivers.sentinel import Sentinels
@@ -109,6 +111,11 @@ class Endpoint:
     """How replies look to the user's code; None: the connections are for commands of ours."""
     default_timeout: float = DEFAULT_TIMEOUT
     """Seconds until an unanswered connect or command counts as failed, where the client does not say."""
+    breaker: Breaker = field(init=False)
+    """That of the server, whichever endpoint names it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "breaker", breaker_of(self.description))
 
     @classmethod
     def from_client(cls, client: redis.Redis) -> Endpoint:
@@ -215,17 +222,42 @@ class Endpoint:
         """Return the same server, whose commands count as failed after so many seconds, unless the client says otherwise."""
         return replace(self, default_timeout=seconds)
 
-    def blocking_connection(self) -> AbstractConnection:
-        """Return a new blocking connection, not yet connected. Its steps share the time that the thread has."""
+    @property
+    def may_have_successor(self) -> bool:
+        """Whether Sentinels will name another server if it is gone."""
+        return self.sentinels is not None
+
+    def blocking_connection(self, within: float | None = None) -> AbstractConnection:
+        """Return a new blocking connection, not yet connected. Its steps share the time that the thread has.
+
+        `within`: seconds that each step takes at most, in place of the endpoint's.
+        """
         return _in_time(self.connection_class)(  # type: ignore[arg-type]
             **{
                 **self.kwargs,
                 **self._common(self.connection_class),
                 "retry": Retry(NoBackoff(), 0),
-                "socket_timeout": self.reply_timeout,
-                "socket_connect_timeout": self.connect_timeout,
+                "socket_timeout": within or self.reply_timeout,
+                "socket_connect_timeout": within or self.connect_timeout,
             }
         )
+
+    def answers(self, within: float | None = None) -> bool:
+        """Whether the server answers a new connection, even by a refusal; see `blocking_connection`. Blocks."""
+        connection: Any = self.blocking_connection(within)
+        try:
+            connection.connect()
+            connection.send_command("PING")
+            connection.read_response()
+        except redis_errors.AuthenticationError:
+            return True
+        except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError):
+            return False
+        except Exception:  # noqa: BLE001 - a refusal, or the user's code: whoever asks next is told
+            return True
+        finally:
+            connection.disconnect()
+        return True
 
     def async_connection(self) -> Any:
         """Return a new asyncio connection, not yet connected, whose reads never time out by themselves.

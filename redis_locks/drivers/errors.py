@@ -18,9 +18,23 @@ _NO_RESP3 = re.compile("HELLO|NOPROTO|protocol version", re.IGNORECASE)
 # What redis-py says when the other side ends a connection in mid-handshake.
 _CLOSED = "Connection closed by server."
 
+_TOOK_LONG = "no connection in time"
 
-def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | LockBackendError:
-    """Return what to raise when connecting to the server failed."""
+
+def connection_error(
+    error: BaseException, endpoint: Endpoint, began: float
+) -> LinkBroken | LockBackendError:
+    """Return what to raise when connecting to the server failed; its breaker is told if nobody answered since `began`."""
+    found = _connection_error(error, endpoint)
+    if isinstance(found, LinkBroken) and not isinstance(error, OutOfTime):
+        breaker = endpoint.breaker
+        breaker.failed(endpoint, began, str(error).rstrip(".") or _TOOK_LONG)
+        if breaker.is_open:
+            return breaker.error(endpoint)
+    return found
+
+
+def _connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | LockBackendError:
     description = endpoint.description
     if isinstance(error.__cause__, redis_errors.RedisError):
         error = error.__cause__  # redis-py's asyncio connection wraps what the server answered
@@ -36,7 +50,7 @@ def connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | L
             "later, or Valkey, and no proxy in between that knows RESP2 only"
         )
     took_long = isinstance(error, TimeoutError) and not str(error)  # asyncio says nothing about it
-    failure = f"{description} cannot be reached: {'no connection in time' if took_long else error}"
+    failure = f"{description} cannot be reached: {_TOOK_LONG if took_long else error}"
     if endpoint.sentinels is None or isinstance(error, SentinelsSilent):
         return _kind_of(error)(failure)
     # A primary that is gone will soon have a successor: for whoever may wait, worth to try on.

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import Driver, LinkBroken, Unreachable
+from redis_locks.drivers.breaker import Away
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.refusals import reply_error
@@ -105,7 +106,7 @@ class Nodes:
                 return result
         if not answers:
             msg = f"no node of {self.description} can be reached: {failure}"
-            raise Unreachable(msg)
+            raise (Away if isinstance(failure, Away) else Unreachable)(msg)
         return None
 
     async def _learn_from(self, address: Address) -> bool | None:

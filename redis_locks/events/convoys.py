@@ -16,8 +16,11 @@ INTERVAL: Final = 10.0
 MOST_LOCKS: Final = 1000
 """How many locks are told apart, for each kind. Events of further ones are counted together."""
 
-FOLDED: Final[frozenset[Kind]] = frozenset({"contended", "waiting", "timed_out"})
-"""The kinds that each waiter of a crowd tells."""
+_MOST: Final[dict[Kind, int]] = {"unguarded": 10}
+"""In place of `MOST_LOCKS`: while the server is away, which lock it is says little."""
+
+FOLDED: Final[frozenset[Kind]] = frozenset({"contended", "waiting", "timed_out", "unguarded"})
+"""The kinds that each waiter of a crowd tells, or each block while the server is away."""
 
 _Key = tuple[str, tuple[str, ...]]
 """The server and the locks; without locks for all those beyond `MOST_LOCKS`."""
@@ -74,11 +77,12 @@ class Convoys:
         """Return whether to write a line of its own for `event`, which is counted otherwise. Does not block."""
         now = monotonic()
         key: _Key = event.server, event.names
+        most = _MOST.get(event.kind, MOST_LOCKS)
         with self._guard:
             convoys = self._convoys[event.kind]
-            if key not in convoys and len(convoys) >= MOST_LOCKS and now >= self._drops_at:
+            if key not in convoys and len(convoys) >= most and now >= self._drops_at:
                 self._drop_ended(now)
-            if key not in convoys and len(convoys) >= MOST_LOCKS:
+            if key not in convoys and len(convoys) >= most:
                 key = event.server, ()
             convoy = convoys.get(key)
             if convoy is None or (convoy.summary is None and convoy.ends <= now):

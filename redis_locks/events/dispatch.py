@@ -80,7 +80,8 @@ class Teller:
         return (its is not None and its.listens(kind)) or self._told(kind)
 
     def _told(self, kind: Kind) -> bool:
-        logs = logger.isEnabledFor(LEVELS[kind])
+        # What is not logged by itself is in the lines of the server's outage.
+        logs = kind in LEVELS and logger.isEnabledFor(LEVELS[kind])
         if kind == "waiting":
             return logs and get_settings().log_lock_waits
         signal = LOCK_SIGNALS.get(kind)  # some are for the log only

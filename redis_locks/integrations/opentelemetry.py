@@ -18,6 +18,7 @@ deadlock). Lost holds, deadlocks and unsuccessful waits are errors.
 | ``redis_locks.contended`` | lock, mode | acquires that found the lock held by somebody else |
 | ``redis_locks.wait.duration`` | lock, mode, outcome | histogram in seconds; all acquires are counted |
 | ``redis_locks.hold.duration`` | lock, mode, outcome | histogram in seconds |
+| ``redis_locks.breaker.open`` | server | 1 while calls fail at once, as the server does not answer |
 
 See `telemetry.Labels` for the labels; here they begin with ``redis_locks.``.
 """
@@ -70,6 +71,16 @@ class OpenTelemetry(Telemetry):
                 ("hold", "How long locks were held."),
             )
         )
+
+        self._breaker = meter.create_up_down_counter(
+            f"{_NAME}.breaker.open",
+            unit="{process}",
+            description="1 while calls fail at once, as the server does not answer.",
+        )
+
+    def breaker_changed(self, server: str, is_open: bool) -> None:  # noqa: FBT001 - as `Telemetry`
+        """Add 1 when the breaker opens, and take it away when it closes."""
+        self._breaker.add(1 if is_open else -1, {f"{_NAME}.server": server})
 
     def contended(self, lock: str, mode: str) -> None:
         """Count an acquire that found the lock held by somebody else."""

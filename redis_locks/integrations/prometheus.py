@@ -5,6 +5,7 @@
 | ``redis_locks_contended_total`` | lock, mode | acquires that found the lock held by somebody else |
 | ``redis_locks_wait_seconds`` | lock, mode, outcome | histogram of waits; all acquires are counted, most waited 0 s |
 | ``redis_locks_hold_seconds`` | lock, mode, outcome | histogram of holds |
+| ``redis_locks_breaker_open`` | server | 1 while calls fail at once, as the server does not answer; else 0. In multiprocess mode: in how many processes |
 
 See `telemetry.Labels` for the labels. The figures are those of this process. The application exposes
 them along with its other metrics.
@@ -27,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -65,6 +66,18 @@ class PrometheusMetrics(Telemetry):
                 ("hold", "Seconds that locks were held."),
             )
         )
+
+        self._breaker = Gauge(
+            "redis_locks_breaker_open",
+            "1 while calls fail at once, as the server does not answer.",
+            ("server",),
+            registry=registry,
+            multiprocess_mode="livesum",
+        )
+
+    def breaker_changed(self, server: str, is_open: bool) -> None:  # noqa: FBT001 - as `Telemetry`
+        """Set the gauge of the server."""
+        self._breaker.labels(server).set(int(is_open))
 
     def contended(self, lock: str, mode: str) -> None:
         """Count an acquire that found the lock held by somebody else."""

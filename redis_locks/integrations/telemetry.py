@@ -10,10 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from django.utils.module_loading import import_string
 
+from redis_locks.drivers import breaker
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.values.identity import user_function
@@ -53,8 +55,8 @@ class Labels(NamedTuple):
     Attributes:
         lock: A template, the function that acquires, or `OTHER`.
         mode: "exclusive", "shared", "permit" or "upgrade".
-        outcome: How a wait ended: "acquired", "not_available" (with `wait=0`), "timed_out" or
-            "deadlock". Or how a hold ended: "released" or "lost".
+        outcome: How a wait ended: "acquired", "not_available" (with `wait=0`), "timed_out", "deadlock", or
+            "unavailable" if the server could not be asked. Or how a hold ended: "released" or "lost".
     """
 
     lock: str
@@ -73,11 +75,15 @@ class Telemetry(ABC):
         """Receive the signals of all locks of this process, until `disconnect`."""
         for signal in LOCK_SIGNALS.values():
             signal.connect(self.receive, weak=False)
+        if self.breaker_changed not in breaker.changed:
+            breaker.changed.append(self.breaker_changed)
 
     def disconnect(self) -> None:
         """Stop receiving."""
         for signal in LOCK_SIGNALS.values():
             signal.disconnect(self.receive)
+        with suppress(ValueError):
+            breaker.changed.remove(self.breaker_changed)
 
     def receive(self, event: LockEvent, **_: object) -> None:
         """Turn one event into figures."""
@@ -111,6 +117,10 @@ class Telemetry(ABC):
     @abstractmethod
     def hold_ended(self, event: LockEvent, labels: Labels, context: Any) -> None:
         """Note that a hold ended after `event.held` seconds; `context` is where it began, if known."""
+
+    @abstractmethod
+    def breaker_changed(self, server: str, is_open: bool) -> None:  # noqa: FBT001 - called by `breaker`
+        """Note that the breaker of a server has opened, or closed, in this process."""
 
     def context(self) -> Any:
         """Return the context in which a hold begins, to be remembered."""

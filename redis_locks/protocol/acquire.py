@@ -29,9 +29,16 @@ from redis_locks.drivers.base import (
     Silent,
     Unreachable,
 )
+from redis_locks.drivers.breaker import Away, note_failed_call
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.time_limits import in_time
-from redis_locks.exceptions import DeadlockDetected, LockBackendError, LockLost, Wait
+from redis_locks.exceptions import (
+    DeadlockDetected,
+    LockBackendError,
+    LockLost,
+    ProtocolMismatch,
+    Wait,
+)
 from redis_locks.protocol import lock_events, silent_questions, store
 from redis_locks.protocol.callers import holds_nothing, note_unconfirmed, session, unconfirmed
 from redis_locks.protocol.retry import TRIES, at_last, longest_pause, note_silence, persist
@@ -210,6 +217,10 @@ class Waiter:
             await self.abandon()
             if isinstance(error, DeadlockDetected):
                 await lock_events.tell_deadlock(
+                    self.driver, self.request, error, wait=self.wait, waited=self.waited()
+                )
+            elif isinstance(error, LockBackendError) and not isinstance(error, ProtocolMismatch):
+                await lock_events.tell_unavailable(
                     self.driver, self.request, error, wait=self.wait, waited=self.waited()
                 )
             raise
@@ -551,18 +562,21 @@ class Waiter:
         in_time = left > 0
         # Nothing listens there: say so at once, unless we had a place in the queue, which
         # means that the server was there and is likely to come back.
-        snag = (
+        away = isinstance(error, Away)
+        snag = not away and (
             monotonic() - self.started < CUT_SHORT
             if isinstance(error, CutShort)
             else self._failures < TRIES and monotonic() - self.started < _SNAG
         )
-        pause = self.driver.pause_after(self._failures) if isinstance(error, Unreachable) else None
-        endless = self.wait is None and isinstance(error, Silent)
+        reachable = away or not isinstance(error, Unreachable)
+        pause = None if reachable else self.driver.pause_after(self._failures)
+        endless = self.wait is None and isinstance(error, (Silent, Away))
         tries_on = in_time and (self.queued or pause is not None or endless)
         hopeless = isinstance(error, Unreachable) and not (snag or tries_on)
         if hopeless or not (in_time or self._failures < TRIES) or monotonic() >= self._ends:
             self._is_silent = True
             note_silence()
+            note_failed_call(self.driver, error)
             raise LockBackendError(self._why_not(error)) from error
         if endless:
             self._warn_of_silence(error)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from redis_locks.drivers.base import Driver
-from redis_locks.exceptions import DeadlockDetected, Wait
+from redis_locks.exceptions import DeadlockDetected, LockBackendError, Wait
 from redis_locks.protocol.store import Refused, Request
 from redis_locks.values.claims import Who, parse_who
 from redis_locks.values.identity import describe_holder
@@ -32,6 +32,7 @@ Kind = Literal[
     "deadlock",
     "waiting",
     "unguarded",
+    "unavailable",
 ]
 
 HoldKind = Literal["acquired", "released", "lost"]
@@ -46,8 +47,8 @@ class LockEvent:
     it goes on. What an acquire did not need or get is 0, None or empty.
 
     Attributes:
-        kind: "acquired", "detached", "adopted", "released", "contended", "lost", "timed_out" or
-            "deadlock"; the log also gets "waiting", of a wait that is still going on after
+        kind: "acquired", "detached", "adopted", "released", "contended", "lost", "timed_out",
+            "deadlock" or "unavailable"; the log also gets "waiting", of a wait that is still going on after
             DEADLOCK_TIMEOUT, and "unguarded", of a block that runs without its lock.
         names: The locks; one, but for sets.
         template: The name before its fields were filled in, such as "account:{account_id}", or
@@ -66,7 +67,7 @@ class LockEvent:
         held: Seconds from then to the end of the hold, or until it was detached or adopted.
         holder: Who is in the way, as text for people: of "contended", "timed_out", "waiting".
         circle: The waits of a deadlock, this one first.
-        reason: How a hold was lost, or why a block runs without its lock.
+        reason: How a hold was lost, why the server could not be asked, or why a block runs without its lock.
     """
 
     kind: Kind
@@ -202,3 +203,17 @@ async def tell_deadlock(
     if observer.count("deadlock", request.names, driver.description, waited):
         details: Any = {"wait": wait, "waited": waited, "circle": error.circle}
         await tell(driver, "deadlock", request, **details)
+
+
+async def tell_unavailable(
+    driver: Driver,
+    request: Request,
+    error: LockBackendError,
+    *,
+    wait: float | None,
+    waited: float,
+) -> None:
+    """Tell that an acquire ended because the server could not be asked, if a receiver wants to know."""
+    if observer.count("unavailable", request.names, driver.description, waited):
+        details: Any = {"wait": wait, "waited": waited, "reason": str(error)}
+        await tell(driver, "unavailable", request, **details)

@@ -16,7 +16,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from math import inf
@@ -24,6 +24,7 @@ from time import monotonic
 from typing import Any, ClassVar, Final, Protocol
 
 from redis_locks.drivers.base import Call, Driver, LinkBroken, run_blocking
+from redis_locks.drivers.breaker import insisting
 from redis_locks.drivers.listener_thread import ListenerThread, Pin, Subscription
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events, replication, store
@@ -184,9 +185,30 @@ async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, 
             answered, replies = False, [error] * len(leases)
     except LockBackendError as error:
         answered, replies = False, [error] * len(leases)
-    for (lease, (_, argv)), reply in zip(alike, replies, strict=True):
-        note(lease, reply, sent, str(argv[0]))
+    failures = [
+        (lease, failure)
+        for (lease, (_, argv)), reply in zip(alike, replies, strict=True)
+        if (failure := note(lease, reply, sent, str(argv[0]))) is not None
+    ]
+    _log_failures(failures)
     return answered
+
+
+_failing: weakref.WeakSet[Lease] = weakref.WeakSet()
+"""The leases whose latest renewal failed, of which the log knows."""
+
+
+def _log_failures(failures: Sequence[tuple[Lease, Exception]]) -> None:
+    """Write one line about the leases whose renewal has failed for the first time since the last one that went well."""
+    fresh = [(lease, error) for lease, error in failures if lease not in _failing]
+    if fresh:
+        _failing.update(lease for lease, _ in fresh)
+        first, error = fresh[0]
+        others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
+        logger.warning(
+            "Renewal of lock %r%s failed; it ends in %.1f s unless a later try gets through: %s",
+            *(first.name, others, first.deadline - monotonic(), error),
+        )
 
 
 async def _call_many(
@@ -200,18 +222,21 @@ async def _call_many(
         driver.checkin(link)
 
 
-def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> None:
-    """Note how a renewal went that was sent with `token` (None: that of the lease)."""
+def note(
+    lease: Lease, reply: object, sent: float, token: str | None = None
+) -> LinkBroken | LockBackendError | None:
+    """Note how a renewal went that was sent with `token` (None: that of the lease); return what it failed by, if it did."""
     if lease.state is not State.HELD:
-        return  # the release overtook us
+        return None  # the release overtook us
     try:
         if isinstance(reply, Exception):
             raise reply
         left = store.extend_reply(reply, token or lease.token)
     except (LinkBroken, LockBackendError) as error:
-        logger.info("Renewal of lock %r failed, trying again: %s", lease.name, error)
         lease.miss()
-        return
+        return error
+    if _failing:
+        _failing.discard(lease)
     if left is None and lease.may_be_upgrading(sent):
         lease.postpone()
     elif left is None:
@@ -220,6 +245,7 @@ def note(lease: Lease, reply: object, sent: float, token: str | None = None) -> 
     else:
         # Its deadline may have passed meanwhile. If nobody has noticed, it may go on: the server says that it never ended.
         lease.renew(sent + left / 1000)
+    return None
 
 
 class Heartbeat:
@@ -369,7 +395,8 @@ class ThreadRenewer:
                 self._listener_thread.try_to_open()
                 self._registry.renew_all()  # an operator may have ended one before
             try:
-                run_blocking(renew(self._driver, due))
+                with insisting():
+                    run_blocking(renew(self._driver, due))
             except Exception:
                 logger.exception("Renewal failed; trying again")
                 time.sleep(ERROR_PAUSE)

@@ -18,6 +18,7 @@ from redis_locks.drivers.base import (
     OutOfTime,
     Unreachable,
 )
+from redis_locks.drivers.breaker import Away, note_failed_call
 from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.time_limits import in_time
 from redis_locks.exceptions import LockBackendError
@@ -122,6 +123,7 @@ async def persist(
             if patience.ends_with(error) or monotonic() >= soft:
                 ending = f"; lock {lock!r} ends with its lease" if lock else ""
                 tried = f"in {monotonic() - began:.1f} s"
+                note_failed_call(driver, error)
                 msg = f"{driver.description} does not answer {tried} ({error}){ending}"
                 raise LockBackendError(msg) from error
         if pause := longest_pause(patience.failures):
@@ -178,6 +180,8 @@ class _Patience:
         now = monotonic()
         self.failures += 1
         if self.failures > 1 and now >= self._until:
+            return True
+        if isinstance(error, Away) and self._unreachable_until < inf:
             return True
         if isinstance(error, CutShort):
             return now - self._answered >= CUT_SHORT

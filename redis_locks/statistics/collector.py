@@ -43,7 +43,7 @@ BATCH = 256
 _NOTED_AS_COUNTED = frozenset({"acquired", "released"})
 """The kinds of which `catch_up` keeps the notes: no event is made for them."""
 
-_NOT_COUNTED = frozenset({"waiting", "unguarded", "detached", "adopted"})
+_NOT_COUNTED = frozenset({"waiting", "unguarded", "unavailable", "detached", "adopted"})
 
 LAST_CHANCE = 1.0
 """Seconds for which the end of a process waits for the last figures to be sent, at most."""

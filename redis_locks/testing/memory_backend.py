@@ -20,6 +20,7 @@ from redis_locks.conf.settings import Unset, get_settings
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Call, Unreachable, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
+from redis_locks.drivers.breaker import Breaker
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.exceptions import LockBackendError, LockLost
 from redis_locks.inspection.replies import NO_PLACE
@@ -108,6 +109,7 @@ class _Memory:
 
     channel = listener = "-"
     is_direct = needs_subscription = False
+    breakers: tuple[Breaker, ...] = ()
     suspends = True
     reply_timeout = 2.0
     background = None

@@ -15,6 +15,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
 from tests.support import calls
+from tests.support.events import write_summaries
 from tests.support.interrupts import open_here
 from tests.support.world import Tasks, World, held
 
@@ -23,6 +24,12 @@ NOWHERE = "unix:///nonexistent/redis.sock"
 
 def proceeding(*names: str, **options: Any) -> Lock:
     return Lock(*names, using=NOWHERE, on_unavailable="proceed", **options)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_log() -> None:
+    """No line of another test's stands for those of this one."""
+    write_summaries()
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ class FailingDriver:
     suspends = False
     background = None
     reply_timeout = inf
+    breakers = ()
 
     def __init__(self, *failures: type[LinkBroken]) -> None:
         self.failures = list(failures)

@@ -1,0 +1,318 @@
+"""The breaker of a server: while it does not answer, calls fail at once, and the log says so once."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from redis_locks import Lock, LockBackendError
+from redis_locks.testing.server import EmbeddedServer
+from tests.faults.proxy import Proxy
+from tests.support.breakers import breaker_at
+from tests.support.connections import backend_for, run_blocking
+from tests.support.waiting import until
+from tests.support.world import Tasks
+
+pytestmark = pytest.mark.timeout(120)
+
+TIMEOUT = 0.5
+"""Seconds that a connection waits for a reply, in these tests."""
+
+AT_ONCE = TIMEOUT / 2
+"""More than a call takes that asks nobody, and less than any that waits for a reply."""
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(use_environment=False) as found:
+        yield found
+
+
+@pytest.fixture
+def url(server: EmbeddedServer) -> str:
+    return f"{server.url}?socket_timeout={TIMEOUT}"
+
+
+@contextmanager
+def stopped(server: EmbeddedServer) -> Iterator[None]:
+    """The server is there, and says nothing."""
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+
+
+def fails(lock: Lock, wait: float = 0) -> float:
+    """Return how long an acquire took to fail."""
+    began = time.monotonic()
+    with pytest.raises(LockBackendError):
+        lock.acquire(wait=wait)
+    return time.monotonic() - began
+
+
+def open_it(lock: Lock, url: str) -> None:
+    """Ask until the breaker of a server is open."""
+
+    def is_open() -> bool:
+        with suppress(LockBackendError):
+            lock.acquire(wait=0)
+        return breaker_at(url).is_open
+
+    until(is_open)
+
+
+def works(lock: Lock) -> bool:
+    try:
+        with lock:
+            return True
+    except LockBackendError:
+        return False
+
+
+def test_two_silent_connections_open_it_and_the_first_answer_closes_it(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    lock = Lock(name, using=url)
+    with lock:
+        pass
+    with stopped(server):
+        open_it(lock, url)
+        assert all(fails(lock, wait) < AT_ONCE for wait in (0, 5, 60))
+        assert breaker_at(url).is_probing
+    until(lambda: not breaker_at(url).is_open)
+    with lock:
+        pass
+    until(lambda: not breaker_at(url).is_probing)
+
+
+def test_the_error_names_server_trouble_duration_and_setting(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    lock = Lock(name, using=url)
+    with stopped(server):
+        open_it(lock, url)
+        with pytest.raises(LockBackendError) as caught:
+            lock.acquire(wait=0)
+    text = str(caught.value)
+    for part in (server.url, "connections have failed in", " s. ", "socket_timeout", "0.5 s"):
+        assert part in text
+
+
+def test_without_trouble_there_is_no_thread(server: EmbeddedServer, url: str, name: str) -> None:
+    for _ in range(3):
+        with Lock(name, using=url):
+            pass
+    assert not breaker_at(url).is_probing
+
+
+def test_refused_connections_open_it_after_a_while_and_not_at_once(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    lock = Lock(name, using=url)
+    with lock:
+        pass
+    server.kill()
+    began = time.monotonic()
+    fails(lock)
+    if time.monotonic() - began < TIMEOUT:  # on a machine that is not too slow
+        assert not breaker_at(url).is_open
+    open_it(lock, url)
+    assert fails(lock, 60) < AT_ONCE
+    server.restart()
+    until(lambda: works(lock))
+
+
+def test_it_stays_closed_where_some_connections_are_silent_and_new_ones_are_answered(
+    name: str, proxy: Proxy
+) -> None:
+    """As behind a router that has forgotten all connections that were idle."""
+    url = f"{proxy.url}?socket_timeout={TIMEOUT}"
+    open_ones(url, 3)
+    proxy.forget(b"")
+    together = threading.Barrier(3)
+
+    def ask(number: int) -> None:
+        together.wait()
+        with Lock(f"{name}:{number}", using=url):
+            pass
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(ask, range(3)))
+    assert not breaker_at(url).is_open
+    assert fails_never(Lock(name, using=url))
+
+
+def open_ones(url: str, count: int) -> None:
+    """Have so many idle connections."""
+    driver = backend_for(url).driver
+    links = [run_blocking(driver.checkout()) for _ in range(count)]
+    for link in links:
+        driver.checkin(link)
+
+
+def fails_never(lock: Lock) -> bool:
+    return all(works(lock) for _ in range(20))
+
+
+def test_a_large_read_does_not_open_it(server: EmbeddedServer, url: str, name: str) -> None:
+    with server.client() as client:
+        client.set(f"{name}:large", b"x" * 50_000_000)
+    lock = Lock(name, using=url)
+    with lock:
+        pass
+
+    for _ in range(3):
+        with Lock(name, using=url, read=[("GET", f"{name}:large")]) as hold:
+            assert hold.read is not None
+        assert not breaker_at(url).is_open
+
+
+def test_wait_none_waits_for_the_return(server: EmbeddedServer, url: str, name: str) -> None:
+    lock, got = Lock(name, using=url, wait=None), threading.Event()
+    with lock:
+        pass
+
+    def hold() -> None:
+        with lock:
+            got.set()
+
+    with stopped(server):
+        open_it(lock, url)
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert not got.wait(2 * TIMEOUT)
+    assert got.wait(20)
+    thread.join()
+
+
+def test_a_waiter_in_line_stays(server: EmbeddedServer, url: str, name: str) -> None:
+    lock, got = Lock(name, using=url, wait=60, lease=60), threading.Event()
+    outcome: list[Any] = []
+
+    def wait() -> None:
+        try:
+            with lock:
+                got.set()
+        except LockBackendError as error:
+            outcome.append(error)
+
+    hold = Lock(name, using=url, lease=60).acquire()
+    assert hold is not None
+    thread = threading.Thread(target=wait)
+    thread.start()
+    with server.client() as client:
+        until(lambda: client.pubsub_channels("*") != [])
+    time.sleep(0.3)  # it stands in the line; if not, it is refused below, which is seen
+    with stopped(server):
+        open_it(Lock(f"{name}:other", using=url), url)
+        assert not outcome
+    until(lambda: works(Lock(f"{name}:other", using=url)))
+    hold.release()
+    assert got.wait(30), outcome
+    thread.join()
+
+
+def test_blocks_that_proceed_lock_again_within_a_second(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    numbers = itertools.count()
+
+    def is_guarded() -> bool:
+        # Another lock each time: a question that is lost may be granted when the server goes on.
+        number = next(numbers)
+        with Lock(f"{name}:{number}", using=url, on_unavailable="proceed", wait=0) as hold:
+            return not hold.is_unguarded
+
+    assert is_guarded()
+    with stopped(server):
+        until(lambda: not is_guarded() and breaker_at(url).is_open)
+        time.sleep(4 * TIMEOUT)  # pauses between probes would have grown
+    began = time.monotonic()
+    until(is_guarded)
+    assert time.monotonic() - began < 1.5  # one, and room for a busy machine
+
+
+def test_a_task_fails_at_once_too_and_waits_without_blocking_its_loop(
+    server: EmbeddedServer, url: str, name: str, tasks: Tasks
+) -> None:
+    lock = Lock(name, using=url)
+
+    async def take() -> float:
+        began = time.monotonic()
+        with pytest.raises(LockBackendError):
+            await lock.aacquire(wait=0)
+        return time.monotonic() - began
+
+    async def ask() -> list[float]:
+        async with lock:
+            pass
+        with stopped(server):
+            while not breaker_at(url).is_open:
+                await take()
+            return [await take() for _ in range(3)]
+
+    assert all(took < AT_ONCE for took in tasks.run(ask()))
+
+
+def test_holds_are_renewed_as_soon_as_the_server_is_back(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    """Renewal asks also while the breaker is open: a lease must not wait for the next probe."""
+    with Lock(name, using=url, lease=6) as hold:
+        with stopped(server):
+            open_it(Lock(f"{name}:other", using=url), url)
+            time.sleep(1)
+        time.sleep(6)
+        assert not hold.is_lost
+
+
+def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, name: str) -> None:
+    lock = Lock(name, using=url)
+    with stopped(server):
+        open_it(lock, url)
+        told, tell = os.pipe()
+        child = os.fork()
+        if not child:
+            with suppress(BaseException):
+                took = fails(lock, 5)
+                os.write(tell, f"{took < AT_ONCE} {breaker_at(url).is_probing}".encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        os.close(tell)
+        assert b"True True" == os.read(told, 100)
+        os.close(told)
+    until(lambda: works(lock))
+
+
+def test_the_log_has_a_line_when_it_is_lost_and_one_when_it_is_back(
+    server: EmbeddedServer, url: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = Lock(name, using=url)
+    with lock:
+        pass
+    with stopped(server):
+        open_it(lock, url)
+        for _ in range(30):
+            fails(lock)
+    until(lambda: not breaker_at(url).is_open)
+    lost, back = (
+        [record for record in caplog.records if getattr(record, "lock_event", "") == kind]
+        for kind in ("away", "back")
+    )
+    assert [logging.WARNING] * 2 == [record.levelno for record in (*lost, *back)]
+    assert server.url in lost[0].getMessage()
+    failed = int(back[0].getMessage().rpartition(" calls failed")[0].rpartition(" ")[2])
+    assert failed >= 31
+    assert 2 == len([record for record in caplog.records if record.levelno >= logging.WARNING])

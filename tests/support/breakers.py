@@ -1,0 +1,15 @@
+"""The breakers of servers."""
+
+from __future__ import annotations
+
+from redis_locks.connections.backends import backend_for
+from redis_locks.drivers.breaker import Breaker
+
+__all__ = ["Breaker", "breaker_at"]
+
+
+def breaker_at(using: str) -> Breaker:
+    """The breaker of a single server."""
+    (breaker,) = backend_for(using).driver.breakers
+    assert isinstance(breaker, Breaker)
+    return breaker
