@@ -44,6 +44,7 @@ from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.story import runs
 from redis_locks.inspection.survey import MOST
 from redis_locks.inspection.termination import successor
+from redis_locks.inspection.time_limit import require_answer
 from redis_locks.models import Lock
 from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.usual import recent
@@ -123,6 +124,7 @@ class LockViews:
             **_script_context(),
         }
         try:
+            require_answer(pages.using)
             if get.get("format") in _EXPORTS:
                 return _figures(get["format"], exported(get, pages.using))
             context |= stats_context(get, pages) | self._waits().context
@@ -197,6 +199,7 @@ class LockViews:
         asked = request.POST if request.method == "POST" else request.GET
         marks = asked.getlist("party")
         try:
+            require_answer(pages.using)
             if request.method == "POST" and form.is_valid():
                 reason = form.cleaned_data["reason"]
                 end_shown(ending, self._model_admin, request, pages, name, reason, marks)
@@ -237,6 +240,7 @@ class LockViews:
             return redirect(back)
         ticked = request.POST.getlist("end")
         try:
+            require_answer(pages.using)
             if request.method == "POST" and form.is_valid() and ticked:
                 reason = form.cleaned_data["reason"]
                 self._end_many(reason, ticked, endings, drains=bool(matching.host))
@@ -344,6 +348,7 @@ class LockViews:
         """Return a page; without the server, one that says so and goes on asking."""
         self._check_view_permission()
         try:
+            require_answer(self._pages.using)
             shown = screen()
         except LockBackendError as error:
             context = context | {"unreachable": str(error)}
@@ -354,6 +359,7 @@ class LockViews:
     def _news(self, screen: Callable[[], Screen]) -> HttpResponse:
         self._check_view_permission()
         try:
+            require_answer(self._pages.using)
             return screen().answer(self._request)
         except LockBackendError as error:
             return JsonResponse({"unreachable": str(error)}, status=503)

@@ -21,6 +21,7 @@ def script_texts() -> dict[str, str]:
         "logged_out": _("You are logged out. Reload this page to log in again."),
         "unreachable": _("Redis cannot be asked about this."),
         "silent": _("This site does not answer."),
+        "offline": _("Your browser has no network connection."),
         "known": _("This page shows what was known %(ago)s ago."),
         "stale": _("This page shows what was known %(ago)s ago. Next try in %(left)s s."),
         "trying": _("This page shows what was known %(ago)s ago. Trying…"),

@@ -63,6 +63,7 @@ class Strip:
         """Return the strip over the locks of a search; asks the server how it is, now and then."""
         every, oldest = found.survey, found.survey.oldest
         known = _vitals(pages.using)
+        away = _away(pages.using)
         return cls(
             verdict=Verdict.of(headline(found), every.at, pages),
             held=every.held,
@@ -83,7 +84,7 @@ class Strip:
             deadlocks_url=pages.url("deadlocks"),
             server=known.server if known else "",
             server_details=_details(known) if known else "",
-            warning=_warning(known) if known else "",
+            warning=away or (_warning(known) if known else ""),
         )
 
     @property
@@ -91,6 +92,14 @@ class Strip:
         """The same as long as the page would show the same: the oldest wait counts on by itself."""
         shown = {**self.__dict__, "oldest_wait": "", "verdict": self.verdict.facts}
         return sorted(shown.items())
+
+
+def _away(using: str | None) -> str:
+    """Return which nodes this process does not ask for now, as they do not answer; empty if there is none."""
+    breakers = backend_for(using).driver.breakers
+    servers = [breaker.description for breaker in breakers if breaker.is_open]
+    text = _("%(servers)s cannot be reached. Calls fail at once until there is an answer.")
+    return text % {"servers": ", ".join(servers)} if servers else ""
 
 
 def _details(known: Vitals) -> str:

@@ -5,9 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from functools import partial
+from typing import Final, TypeVar
+
+from redis_locks.connections.backends import Backend, backend_for, blocking_answer
+from redis_locks.drivers.base import Driver
+from redis_locks.drivers.resp import pack
+from redis_locks.exceptions import LockBackendError
 
 T = TypeVar("T")
+
+ANSWERS_WITHIN: Final = 1.0
+"""Seconds in which the server must answer before a page or a command asks it for data."""
+
+_PING = pack((b"PING",))
 
 
 def in_background(ask: Callable[[], T]) -> Future[T]:
@@ -30,3 +41,26 @@ def within(seconds: float, ask: Callable[[], T]) -> T | None:
         return in_background(ask).result(seconds)
     except Exception:  # noqa: BLE001 - as said above
         return None
+
+
+def require_answer(using: str | None, seconds: float = ANSWERS_WITHIN) -> None:
+    """Return if the server answers; blocks for so many seconds at most, whatever its own timeouts are.
+
+    So people learn soon that it is the server that does not answer.
+
+    Raises:
+        LockBackendError: It does not.
+    """
+    backend = backend_for(using)
+    if not backend.has_server:
+        return
+    try:
+        in_background(partial(blocking_answer, using, _ping)).result(seconds)
+    except TimeoutError:
+        msg = f"{backend.description} has not answered for {seconds:g} s"
+        raise LockBackendError(msg) from None
+
+
+async def _ping(backend: Backend, driver: Driver) -> None:
+    keys = backend.partitions()[0]
+    await backend.ask(driver, lambda link: link.read((_PING,), keys))

@@ -7,7 +7,9 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
+import time
 
 import pytest
 from django.core.management import call_command
@@ -41,6 +43,15 @@ def test_a_server_that_is_down_gives_69(verb: list[str]) -> None:
 )
 def test_a_wrong_argument_is_explained_without_a_traceback(args: list[str], said: str) -> None:
     assert said in fails(*args, code=64)
+
+
+def test_a_server_that_says_nothing_is_named_within_three_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+        began = time.monotonic()
+        said = fails("list", "--using", url, code=69)
+        assert time.monotonic() - began < 4  # three, and room for a busy machine
+    assert f"{url} has not answered for 2 s" in said
 
 
 def test_every_format_tells_the_same(name: str, hold: Hold) -> None:

@@ -11,10 +11,11 @@ import pytest
 from django.db.transaction import atomic
 from prometheus_client import CollectorRegistry
 
-from redis_locks import Lock, LockLost, LockNotAvailable, Semaphore, redis_lock
+from redis_locks import Lock, LockBackendError, LockLost, LockNotAvailable, Semaphore, redis_lock
 from redis_locks.integrations.prometheus import PrometheusMetrics
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
+from redis_locks.testing.server import EmbeddedServer
 from tests.signals.conftest import IMPATIENT, deadlocked
 from tests.support import stored, telemetry
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
@@ -88,6 +89,28 @@ def test_an_acquire_in_vain_counts_once(
     assert 1 == metrics.get("contended_total")
     assert 1 == metrics.get("wait_seconds_count", outcome=outcome)
     assert 2 == metrics.get("wait_seconds_count")
+
+
+def test_an_acquire_that_cannot_ask_counts_once(world: World, name: str, metrics: Metrics) -> None:
+    with pytest.raises(LockBackendError):
+        world.acquire(Lock(name, using="unix:///nonexistent/redis.sock"), wait=0)
+    assert 1 == metrics.get("wait_seconds_count", outcome="unavailable")
+    assert 1 == metrics.get("wait_seconds_count")
+
+
+def test_a_breaker_that_opens_and_closes_is_shown(name: str, metrics: Metrics) -> None:
+    with EmbeddedServer(use_environment=False) as server:
+        lock = Lock(name, using=f"{server.url}?socket_timeout=0.2")
+        server.kill()
+
+        def is_open() -> bool:
+            with suppress(LockBackendError):
+                lock.acquire(wait=0)
+            return metrics.get("breaker_open") == 1
+
+        until(is_open)
+        server.restart()
+        until(lambda: metrics.get("breaker_open") == 0)
 
 
 def test_a_deadlock_counts(name: str, metrics: Metrics, settings: Any) -> None:

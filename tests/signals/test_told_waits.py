@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, LockNotAvailable
+from redis_locks import Lock, LockBackendError, LockNotAvailable
 from tests.signals.conftest import IMPATIENT, Heard, deadlocked
 from tests.support.world import PATIENCE, Observer, World, held, until
 
@@ -37,6 +37,16 @@ def test_a_lock_that_is_not_waited_for_is_told_as_contended_only(
     assert ["acquired", "contended"] == heard.kinds
     assert 0 == heard[1].wait
     world.release(hold)
+
+
+def test_an_acquire_that_cannot_ask_is_told_as_unavailable(
+    world: World, name: str, heard: Heard
+) -> None:
+    with pytest.raises(LockBackendError):
+        world.acquire(Lock(name, using="unix:///nonexistent/redis.sock"), wait=0)
+    assert ["unavailable"] == heard.kinds
+    assert "nonexistent" in heard[0].reason
+    assert 0 == heard[0].wait
 
 
 def test_a_wait_in_vain_is_told_as_timed_out(world: World, name: str, heard: Heard) -> None:

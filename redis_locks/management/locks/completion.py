@@ -31,6 +31,7 @@ class Completion(Verb):
     """The script for a shell, and what that script asks."""
 
     name = "completion"
+    asks_first = False
     help = "Print the script that completes this command in a shell."
     details = (
         "It completes verbs, options, their values, and the names of locks of the server. "

@@ -22,6 +22,7 @@ class Doctor(Verb):
     """What is wrong with the server, and how to put it right."""
 
     name = "doctor"
+    asks_first = False
     help = "Check the server that keeps the locks."
     examples = ("doctor", "doctor --json")
     details = "Says what is wrong and how to put it right. Takes a lock of its own for a moment."

@@ -24,6 +24,7 @@ class Migrate(Verb):
     """Django's migrate, under the lock of its database."""
 
     name = "migrate"
+    asks_first = False
     help = "Run Django's migrate while holding a lock, in every instance of a deploy."
     examples = (
         "migrate",

@@ -28,6 +28,7 @@ class Run(Verb):
     """A command that runs while we hold a lock."""
 
     name = "run"
+    asks_first = False
     help = "Run a command while holding a lock, for cron."
     examples = ("run nightly-report --wait 0 -- python report.py",)
     details = (

@@ -6,10 +6,11 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Callable
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
 from django.core.management.base import CommandError, CommandParser
 
+from redis_locks.inspection.time_limit import require_answer
 from redis_locks.management.locks.console import USAGE, Console
 from redis_locks.management.locks.report import FORMATS
 from redis_locks.values.durations import MAX_SECONDS
@@ -23,6 +24,10 @@ _DJANGOS = {
     "--no-color": {"action": "store_true"},
     "--force-color": {"action": "store_true"},
 }
+
+
+ANSWERS_WITHIN: Final = 2.0
+"""Seconds, with a new connection."""
 
 
 class VerbParser(CommandParser):
@@ -65,6 +70,9 @@ class Verb:
     answers: ClassVar[bool] = True
     """Whether it prints an answer, of which the user may choose the format."""
 
+    asks_first: ClassVar[bool] = True
+    """Whether the server must answer within `ANSWERS_WITHIN` seconds before the verb begins."""
+
     def parser(self, verbs: Any) -> VerbParser:
         """Add this verb to the command's `verbs`, and return its parser."""
         examples = "".join(f"\n  manage.py locks {each}" for each in self.examples)
@@ -75,7 +83,7 @@ class Verb:
             epilog=f"Examples:{examples}" if examples else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        parser.set_defaults(run=self.run)
+        parser.set_defaults(run=self.begin)
         self.arguments(parser)
         parser.add_argument(
             "--using",
@@ -100,6 +108,12 @@ class Verb:
 
     def arguments(self, parser: CommandParser) -> None:
         """Add the verb's own arguments."""
+
+    def begin(self, console: Console, **options: Any) -> None:
+        """Run, if the server answers."""
+        if self.asks_first:
+            require_answer(options["using"], ANSWERS_WITHIN)
+        self.run(console, **options)
 
     def run(self, console: Console, **options: Any) -> None:
         """Do it.

@@ -33,6 +33,7 @@ class Watch(Verb):
     """The list and the locks on a screen of their own, always up to date."""
 
     name = "watch"
+    asks_first = False
     help = "Watch the locks live, trouble first, until q."
     details = (
         "Keys: j, k and the arrows choose a lock, Enter opens it, Esc goes back, f force-releases after "

@@ -5,6 +5,8 @@
   const POLL_MS = 2000;
   const SLOWEST_POLL_MS = 30000;
   const PATIENCE_MS = 10000;
+  // Redis has a second to answer the site. What takes longer than this is the site, or the way to it.
+  const SILENT_MS = 2500;
   const TYPING_MS = 250;
   const SAY_MS = 5000;
 
@@ -201,6 +203,9 @@
     tell(texts.live, "");
   }
 
+  // Which of the two is away that stand between this page and Redis.
+  const away = () => (navigator.onLine ? texts.silent : texts.offline);
+
   async function take(response) {
     if (response.status === 304) {
       return well();
@@ -235,6 +240,7 @@
     const mine = asking;
     const started = performance.now();
     const impatience = setTimeout(() => mine.abort(), PATIENCE_MS);
+    const silence = setTimeout(() => tell(texts.stopped, away()), SILENT_MS);
     try {
       // By hand, as the browser would hide a 304 from us.
       const headers = {
@@ -247,10 +253,11 @@
     } catch {
       // Whoever paused or typed on gave the request up.
       if (asking === mine && !paused) {
-        fail(texts.silent);
+        fail(away());
       }
     } finally {
       clearTimeout(impatience);
+      clearTimeout(silence);
       if (asking === mine) {
         asking = null;
         took = performance.now() - started;
@@ -292,6 +299,8 @@
     }
   });
   retry.addEventListener("click", askNow);
+  window.addEventListener("offline", () => ended || paused || fail(texts.offline));
+  window.addEventListener("online", () => ended || paused || askNow());
   document.addEventListener("visibilitychange", () => {
     rest();
     plan(0);
