@@ -1,8 +1,8 @@
 """Count in memory what happens to locks, and send it from a thread: no lock waits for the statistics.
 
 `events.dispatch` tells the collector what happens, and `inspection` tells it what operators end. The
-collector sends each figure once. If sending fails, or the process is killed, the figures of the last
-seconds are missing, but nothing is counted twice.
+collector sends each figure once. If the server is away, figures are kept, for a day at most, and sent when it answers
+again. If the process is killed, those that it has are missing. Nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.events import dispatch
 from redis_locks.events.dispatch import ENDS, FREQUENT, HoldNote, Pending
-from redis_locks.exceptions import Wait
+from redis_locks.exceptions import LockBackendError, Wait
 from redis_locks.protocol import callers
 from redis_locks.protocol.lock_events import Kind, LockEvent
-from redis_locks.statistics import storage
-from redis_locks.statistics.storage import Note
+from redis_locks.statistics.note import Note
 from redis_locks.values import identity
 from redis_locks.values.histogram import LAST
 
 if TYPE_CHECKING:
     from redis_locks.protocol.plans import Plan
+    from redis_locks.statistics.unsent import Unsent
 
 logger = logging.getLogger("redis_locks")
 
@@ -189,6 +189,8 @@ class Collector:
         self.noted: set[Plan] = set()
         """How holds were asked for of which no more beginnings are noted: those of `full` again, for a quick look."""
         self._tallies: dict[str, Tally] = {}
+        self._sending = threading.RLock()
+        self._unsent: dict[str, Unsent] = {}
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
 
@@ -279,28 +281,44 @@ class Collector:
             with self._guard:
                 # In this order: a caller that still saw the thread has appended before this.
                 self._thread, self.most = None, 1
-                if not (self.pending or self._tallies):
+                if not (self.pending or self._tallies or self._unsent):
                     return
                 self._thread, self.most = threading.current_thread(), BATCH
 
     def flush(self) -> None:
-        """Send all figures now; blocks. Figures that cannot be sent are dropped."""
-        with self._guard:
-            self.catch_up()
-            tallies, self._tallies = self._tallies, {}
-            self.full.clear()
-            self.noted.clear()
-        for server, tally in tallies.items():
-            # Not imported above: most processes import this module at start and send nothing for seconds.
-            from redis_locks.connections import backends
+        """Send all figures now; blocks. Figures of a server that does not answer are kept for the next time."""
+        # Not imported above: most processes import this module at start and send nothing for seconds.
+        from redis_locks.statistics.unsent import Unsent
 
-            backend = backends.described(server)
-            if backend is None:  # the settings have changed meanwhile
-                continue
-            try:
-                run_blocking(storage.add(backend, tally.figures(), tally.notes(), tally.deadlocks))
-            except Exception:  # the locks themselves tell their users what is wrong
-                logger.debug("The statistics of %s could not be sent", server, exc_info=True)
+        with self._sending:
+            with self._guard:
+                self.catch_up()
+                tallies, self._tallies = self._tallies, {}
+                self.full.clear()
+                self.noted.clear()
+            for server, tally in tallies.items():
+                unsent = self._unsent.setdefault(server, Unsent())
+                unsent.add(tally.figures(), tally.notes(), tally.deadlocks)
+            for server, unsent in list(self._unsent.items()):
+                if self._send(server, unsent):
+                    del self._unsent[server]
+
+    def _send(self, server: str, unsent: Unsent) -> bool:
+        """Send what is to be sent to a server, and return whether nothing is left to be sent."""
+        from redis_locks.connections import backends  # as above
+
+        backend = backends.described(server)
+        if backend is None:  # the settings have changed meanwhile
+            return True
+        try:
+            run_blocking(unsent.send(backend))
+        except (LinkBroken, LockBackendError):
+            # The locks themselves tell their users what is wrong.
+            logger.debug("The statistics of %s are sent later", server, exc_info=True)
+            return False
+        except Exception:
+            logger.debug("The statistics of %s could not be sent", server, exc_info=True)
+        return True
 
     def end(self) -> None:
         """Send all figures at the end of the process; blocks for `LAST_CHANCE` at most."""

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import Call, Link, argv
+from redis_locks.exceptions import Wait
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
+from redis_locks.statistics.note import Note
+from redis_locks.values.identity import process_name
 from redis_locks.values.keys import Keys
 from redis_locks.values.text import shorten
 
 if TYPE_CHECKING:
     from redis_locks.connections.backends import Backend
-    from redis_locks.exceptions import Wait
     from redis_locks.statistics.circles import Circle
 
 _CHUNK = 400
 """How many arguments one script call gets at most, so that no call keeps the server busy for long."""
+
+_MOST_PARTS = 10_000
+"""How many script calls a batch takes at most."""
 
 _LONGEST = 300
 
@@ -31,19 +36,6 @@ _WORDS: Final[Mapping[str, Any]] = {
     "fencing_token": int,
     "detail": str,
 }
-
-
-class Note(NamedTuple):
-    """Something that happened to a lock, for its page. Times are on ``time.monotonic()``."""
-
-    at: float
-    kind: str
-    who: object
-    """Shown as text, which is made when the note is sent."""
-    seconds: float = 0.0
-    """The length of the wait or the hold that ended with it."""
-    fencing_token: int = 0
-    detail: str = ""
 
 
 class Bucket(NamedTuple):
@@ -73,26 +65,37 @@ class Noted(NamedTuple):
             return None
 
 
+OfLock = tuple[str, str, Note]
+"""The name of a lock, the list of its notes ("frequent", "notable" or "ended"), and a note."""
+
+Deadlock = tuple[float, tuple[Wait, ...]]
+"""When it was broken, on ``time.monotonic()``, and its waits."""
+
+
 async def add(
     backend: Backend,
+    number: int,
+    at: float,
     figures: Mapping[str, int],
-    notes: Iterable[tuple[str, str, Note]],
-    deadlocks: Iterable[tuple[float, tuple[Wait, ...]]] = (),
+    notes: Iterable[OfLock],
+    deadlocks: Iterable[Deadlock],
 ) -> None:
-    """Add figures and notes to those of the server. Never twice: after an error they are not sent again.
+    """Add figures and notes to those of the server. After an error, add the same again: they count once.
 
     Args:
         backend: The server.
+        number: The number of the batch, which grows with each of this process.
+        at: When it happened, on ``time.monotonic()``.
         figures: What to add to each figure, "METRIC NAME".
-        notes: The lock, the list of notes ("frequent", "notable" or "ended"), and the note.
-        deadlocks: When each was broken, on ``time.monotonic()``, and its waits.
+        notes: What happened to locks.
+        deadlocks: When each was broken, and its waits.
     """
     keys = backend.partitions()[0]
+    now = monotonic()
     counted = [part for pair in figures.items() for part in pair]
     noted: list[str | int] = []
-    now = monotonic()
     for name, kept, note in notes:
-        words = {
+        written = {
             "kind": note.kind,
             "who": shorten(str(note.who or ""), _LONGEST),
             "seconds": round(note.seconds, 4),
@@ -100,26 +103,31 @@ async def add(
             "detail": shorten(note.detail, _LONGEST),
         }
         age_ms = round((now - note.at) * 1000)
-        noted += [name, kept, age_ms, json.dumps(words, separators=(",", ":"))]
-    for at, waits in deadlocks:
+        noted += [name, kept, age_ms, json.dumps(written, separators=(",", ":"))]
+    for broken_at, waits in deadlocks:
         # Not imported above: most processes never have one.
         from redis_locks.statistics import circles
 
-        noted += ["", "circles", round((now - at) * 1000), circles.written(waits)]
+        noted += ["", "circles", round((now - broken_at) * 1000), circles.written(waits)]
+    calls = [
+        *_calls(scripts.ADD, counted, round((now - at) * 1000)),
+        *_calls(scripts.NOTE, noted, get_settings().history),
+    ]
     link = await backend.driver.checkout()
     try:
-        await _send(link, scripts.ADD, keys, counted)
-        await _send(link, scripts.NOTE, keys, noted, get_settings().history)
+        # One by one: `call_many` sends all calls again if the server lacks the script for some.
+        for part, (script, words) in enumerate(calls):
+            sender = process_name(), number * _MOST_PARTS + part
+            await link.call(script, (keys, argv("", *sender, *words)))
     finally:
         backend.driver.checkin(link)
 
 
-async def _send(
-    link: Link, script: Script, keys: Keys, words: Sequence[str | int], *before: int
-) -> None:
-    # One by one: `call_many` sends all calls again if the server lacks the script for some.
+def _calls(
+    script: Script, words: Sequence[str | int], before: int
+) -> Iterator[tuple[Script, list[str | int]]]:
     for start in range(0, len(words), _CHUNK):
-        await link.call(script, (keys, argv("", *before, *words[start : start + _CHUNK])))
+        yield script, [before, *words[start : start + _CHUNK]]
 
 
 async def buckets(link: Link, keys: Keys, seconds: int, count: int) -> list[Bucket]:

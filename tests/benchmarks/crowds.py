@@ -730,8 +730,8 @@ def _(place: Place, size: int) -> Question:
             for each in range(start, start + number // 2)
             for word in (f"lock:{each}", "frequent", 0, "{}")
         ]
-        place.run(statistics.ADD, "", *figures, names=())
-        place.run(statistics.NOTE, "", 20, *noted, names=())
+        place.run(statistics.ADD, "", "process", 2 * start + 1, 0, *figures, names=())
+        place.run(statistics.NOTE, "", "process", 2 * start + 2, 20, *noted, names=())
 
     for start in range(0, size, FLUSHED):
         flush(start, min(FLUSHED, size - start))

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,22 @@ from tests.support.connections import backend_for
 from tests.support.events import Teller, count_hold
 from tests.support.keys import index_key
 from tests.support.parties import held, waited_for
-from tests.support.statistics import BATCH, Collector, before_sending, collector, flush, send_after
+from tests.support.statistics import (
+    BATCH,
+    MOST_FIGURES,
+    MOST_NOTES,
+    Collector,
+    LinkBroken,
+    Note,
+    Unsent,
+    after_sending,
+    before_sending,
+    collector,
+    flush,
+    it_is,
+    send_after,
+    send_late,
+)
 from tests.support.world import until
 
 ROOT = Path(__file__).parents[2]
@@ -212,15 +228,68 @@ def test_a_server_that_is_down_is_named() -> None:
         statistics.read(using=DOWN)
 
 
-def test_what_cannot_be_sent_is_forgotten_and_fails_nobody(
+def test_a_hold_that_an_outage_lost_is_counted_once_the_server_is_back(
     private_server: EmbeddedServer, name: str
 ) -> None:
     with override_settings(REDIS_LOCKS={"CONNECTION": private_server.url, "PREFIX": name}):
-        with Lock("a"):
-            pass
-        private_server.stop()
+        hold = Lock("a", lease=0.3).acquire()
+        assert hold is not None
+        private_server.kill()
+        until(lambda: hold.is_lost)
+        with suppress(LockLost):
+            hold.release()
+        for _ in range(3):
+            flush()
+        private_server.restart()
+        found = figures()
+        assert (1, 1) == (found.acquired, found.lost)
+        assert "lost" in kinds()
+        assert 1 == figures().lost
+        assert not collector._unsent
+
+
+def test_figures_whose_reply_was_lost_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Lock("a"):
+        pass
+    with monkeypatch.context() as patched:
+        after_sending(patched, LinkBroken("the reply was lost"))
         flush()
-        assert {} == collector._tallies
+    with Lock("a"):
+        pass
+    assert 2 == figures().acquired
+    assert 2 == kinds().count("acquired")
+
+
+def test_what_is_sent_late_is_shown_when_it_happened() -> None:
+    send_late("a a", seconds=600)
+    moments = statistics.read().moments
+    assert 1 == sum(moment.acquired for moment in moments)
+    assert 1 == sum(moment.acquired for moment in moments[48:51])
+    assert 1 == sum(moment.acquired for moment in statistics.read("day").moments)
+
+
+def test_a_server_that_never_comes_back_fails_nobody_and_takes_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unsent, names = Unsent(), [f"lock:{number}" for number in range(3 * MOST_FIGURES)]
+    for step in range(2 * 24 * 60 * 2):  # two days, each half minute
+        now = step * 30.0
+        it_is(monkeypatch, now)
+        name = names[step % len(names)]
+        frequent = (name, "frequent", Note(now, "acquired", None))
+        notable = (name, "notable", Note(now, "lost", None))
+        unsent.add(
+            {f"a {name}": 1, f"l {name}": 1}, [frequent, notable] if step % 50 else [frequent]
+        )
+    assert len(unsent.batches) <= 60 + 96 + 2
+    assert all(len(batch.figures) <= MOST_FIGURES + 2 for batch in unsent.batches)
+    assert sum(len(batch.notes) for batch in unsent.batches) <= MOST_NOTES
+    counts = [sum(batch.figures.values()) for batch in unsent.batches]
+    assert 2 * 24 * 60 * 2 - 60 <= sum(counts) <= 2 * 24 * 60 * 2
+    ages = [now - batch.at for batch in unsent.batches]
+    assert sorted(ages, reverse=True) == ages
+    assert ages[0] <= 24 * 3600
+    assert any(note.kind == "lost" for batch in unsent.batches for _, _, note in batch.notes)
 
 
 def test_nobody_waits_while_statistics_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:

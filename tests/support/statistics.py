@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from typing import Any
 
 import pytest
 
 from redis_locks.connections.backends import backend_for
-from redis_locks.drivers.base import run_blocking
+from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.statistics import collector as collecting
-from redis_locks.statistics import storage
+from redis_locks.statistics import storage, unsent
 from redis_locks.statistics.collector import BATCH, HOLDS, Collector, collector
-from redis_locks.statistics.storage import Note
+from redis_locks.statistics.note import Note
+from redis_locks.statistics.unsent import MOST_FIGURES, MOST_NOTES, Unsent
 from redis_locks.statistics.usual import Recent, Usual
 from redis_locks.values.histogram import bucket_of
 
-__all__ = ["BATCH", "Collector", "collector"]
+__all__ = [
+    "BATCH",
+    "MOST_FIGURES",
+    "MOST_NOTES",
+    "Collector",
+    "LinkBroken",
+    "Note",
+    "Unsent",
+    "collector",
+]
 
 
 def flush() -> None:
@@ -42,6 +52,38 @@ def before_sending(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) ->
     monkeypatch.setattr(storage, "add", slow)
 
 
+def after_sending(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Figures are sent, but the sender gets an error."""
+    really = storage.add
+
+    async def failing(*args: Any) -> None:
+        await really(*args)
+        raise error
+
+    monkeypatch.setattr(storage, "add", failing)
+
+
+def send_late(figure: str, *, seconds: float) -> None:
+    """Send a figure of something that happened so many seconds ago."""
+    late = Unsent()
+    late.batches = [unsent.Batch(monotonic() - seconds, {figure: 1}, [])]
+    run_blocking(late.send(backend_for(None)))
+
+
+def send(
+    figures: Mapping[str, int], notes: Iterable[Any] = (), deadlocks: Iterable[Any] = ()
+) -> None:
+    """Send these to the default server."""
+    sent = Unsent()
+    sent.add(figures, notes, deadlocks)
+    run_blocking(sent.send(backend_for(None)))
+
+
+def it_is(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """What is kept for later is of this moment, on ``time.monotonic()``."""
+    monkeypatch.setattr(unsent, "monotonic", lambda: seconds)
+
+
 def long_holds_are_usual(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Holds and waits usually last so many seconds."""
     monkeypatch.setattr(Recent, "usual", lambda *_: Usual(seconds, seconds))
@@ -55,4 +97,4 @@ def note_past_holds(name: str, *holds: tuple[float, float, str]) -> None:
         for place, (ago, length, outcome) in enumerate(holds)
     ]
     figures = Counter(f"{HOLDS[bucket_of(length)]} {name}" for _, length, _ in holds)
-    run_blocking(storage.add(backend_for(None), figures, notes))
+    send(figures, notes)

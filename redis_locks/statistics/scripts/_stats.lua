@@ -6,6 +6,7 @@
 --   P{0}:stats:notable:NAME  LIST  the same of what seldom happens, such as a loss
 --   P{0}:stats:ended:NAME    LIST  the same of the ends of holds, if the setting HISTORY keeps them
 --   P{0}:stats:circles:      LIST  the same of deadlocks, of any locks, for an hour
+--   P{0}:stats:sent:PROCESS  STRING number of the latest packet of a process, which may send it again
 --   P{0}:stats:noted         ZSET  name -> when it was noted last (ms), of all that have lists
 --
 -- Invariants, true before and after every script:
@@ -32,10 +33,22 @@ local MOST_NOTES = { notable = 50, frequent = 20, circles = 20 }
 local MOST_NOTED = 2000
 local MOST_FIGURES = 5000
 
-local function number_of(seconds)
-  return math.floor(clock() / 1000 / seconds)
+local function number_of(seconds, age_ms)
+  return math.floor((clock() - (age_ms or 0)) / 1000 / seconds)
 end
 
 local function bucket(seconds, number)
   return STATS .. seconds .. ":" .. text(number)
+end
+
+local SENT_KEPT_MS = 3600000
+
+-- Whether a packet of a process has come before: its reply was lost.
+local function has_come(process, number)
+  local key = STATS .. "sent:" .. process
+  if tonumber(redis.call("GET", key) or 0) >= tonumber(number) then
+    return true
+  end
+  redis.call("SET", key, number, "PX", SENT_KEPT_MS)
+  return false
 end

@@ -8,12 +8,10 @@ import pytest
 import redis
 from django.conf import settings
 
-from redis_locks.connections.backends import backend_for
-from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import Wait
-from redis_locks.statistics import storage
 from redis_locks.statistics.circles import Circle, written
 from redis_locks.statistics.usual import recent
+from tests.support.statistics import send
 
 
 def circle(number: int) -> tuple[Wait, ...]:
@@ -24,7 +22,7 @@ def circle(number: int) -> tuple[Wait, ...]:
 
 
 def add(*deadlocks: tuple[float, tuple[Wait, ...]]) -> None:
-    run_blocking(storage.add(backend_for(None), {}, (), deadlocks))
+    send({}, (), deadlocks)
 
 
 @pytest.mark.usefixtures("own_prefix")
