@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NoReturn
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
@@ -55,6 +55,8 @@ class LockedFunction:
     """Makes the lock of one call from its names and a default label."""
     on_conflict: Callable[[LockNotAvailable, Args, Kwargs], Any] | None
     """What a call does on contention; None: a view answers, anything else raises."""
+    on_outage: Callable[[LockBackendError], NoReturn] | None
+    """What a call that is not answered does if the server cannot be asked; None: it raises."""
     conflict_status: int | None
     """The HTTP status of that answer; None is that of the settings."""
     is_view: bool
@@ -183,8 +185,14 @@ class LockedFunction:
     ) -> HttpResponseBase:
         """Do as `_answer`, in a thread: a template may well ask the database."""
         if request is None:
-            raise error
+            self._without_request(error)
         return await sync_to_async(self._answer)(error, request, *call)
+
+    def _without_request(self, error: LockError) -> NoReturn:
+        """Raise what a call without a request raises."""
+        if self.on_outage is not None and isinstance(error, LockBackendError):
+            self.on_outage(error)
+        raise error
 
     def _answer(
         self,
@@ -196,7 +204,7 @@ class LockedFunction:
     ) -> HttpResponseBase:
         """Return the answer to a request that did not get its lock; without a request raise `error`."""
         if request is None:
-            raise error
+            self._without_request(error)
         if is_of_api(args):
             # Only a process with such a request has Django REST framework.
             from redis_locks.decorators.api_errors import api_error

@@ -122,7 +122,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
             function. "retry": in a Celery task, queue the task again with a growing, jittered
-            pause, as often as its ``max_retries`` allows; elsewhere raise. A callable: return
+            pause, as often as its ``max_retries`` allows; elsewhere raise. It does so if Redis cannot be asked, too. A callable: return
             what ``on_conflict(error, *args, **kwargs)`` returns (awaited, for an async
             function). None: a view answers with `conflict_status` and Retry-After, anything else
             raises. A function is taken for a view if its first or second positional argument is a
@@ -284,6 +284,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             names_of=for_calls_of(function, *self._sources),
             lock_named=lock_named,
             on_conflict=None if self._on_conflict is None else self._conflict,
+            on_outage=requeue if self._on_conflict == "retry" else None,
             conflict_status=self._conflict_status,
             is_view=self._on_conflict is None or callable(self._on_conflict),
             owner=self,

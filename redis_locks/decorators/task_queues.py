@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from redis_locks.exceptions import LockNotAvailable
+from redis_locks.exceptions import LockError, LockNotAvailable
 
 FIRST_PAUSE = 1.0
 """Seconds until a task that met a held lock runs again; twice as long each further time."""
@@ -55,8 +55,8 @@ class WrongOrder(TypeError):
         return f"{self.problem} {self.advice}"
 
 
-def requeue(error: LockNotAvailable) -> NoReturn:
-    """Have the task that runs here run again later, by the means of its own queue.
+def requeue(error: LockError) -> NoReturn:
+    """Have the task that runs here, which did not get its lock, run again later, by the means of its own queue.
 
     In a Celery worker that is ``retry``: with a jittered pause that doubles each time, as
     often as the task's ``max_retries`` says. Anywhere else there is no such means. Nor is there for
@@ -64,7 +64,7 @@ def requeue(error: LockNotAvailable) -> NoReturn:
 
     Raises:
         Retry: Celery's; the task is queued again.
-        LockNotAvailable: `error`: there is no task, it was called directly, or it has been
+        LockError: `error`: there is no task, it was called directly, or it has been
             retried often enough, or is eager and has no limit.
     """
     task = _running_task()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar
@@ -20,7 +21,10 @@ from celery.utils.time import maybe_make_aware
 from redis_locks.decorators.queued_messages import AlreadyQueued, Message, Run, token_of
 from redis_locks.decorators.unique_tasks import unique_task
 from redis_locks.drivers.base import run_blocking
+from redis_locks.exceptions import LockBackendError
 from redis_locks.locks.lock import Side
+
+logger = logging.getLogger("redis_locks")
 
 HEADER = "redis_locks_queued"
 """The header of a message with the name of its lock: the worker's arguments may read differently."""
@@ -76,7 +80,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         """Queue the task, unless it is queued already; see `UniqueTask`.
 
         Raises:
-            LockBackendError: Redis could not be asked; nothing was queued.
+            LockBackendError: Redis could not be asked; nothing was queued. A `retry` is queued all the same.
         """
         unique = self.unique
         if unique is None:
@@ -87,7 +91,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         side = Side(unique.rule.using)
         again = self._runs(task_id)
         delay = self._delay(options)
-        taken = run_blocking(message.send(side, again=again))
+        taken = self._taken(message, side, again=again)
         if taken is not None and not (again or any(options.get(each) for each in _CONTINUED)):
             return self._first(unique, taken)
         options["headers"] = {**(options.get("headers") or {}), HEADER: name}
@@ -117,6 +121,16 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             return self.run(*args, **kwargs)
         finally:
             run_blocking(run.end(side))
+
+    def _taken(self, message: Message, side: Side, *, again: bool) -> AlreadyQueued | None:
+        """Take the lock for a message; `again`: for one that runs, which is queued again whatever Redis says."""
+        try:
+            return run_blocking(message.send(side, again=again))
+        except LockBackendError as error:
+            if not again:
+                raise
+            logger.warning("The unique task %r may be queued twice: %s", message.name, error)
+            return None
 
     def _message(self, unique: unique_task, name: str, task_id: str) -> Message:
         return unique.rule.message(

@@ -14,8 +14,18 @@ from redis_locks.decorators.calls import (
     refuse_bare,
     with_signature,
 )
-from redis_locks.decorators.task_queues import is_run_by_a_task, refuse_task, requeue_uncounted
-from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
+from redis_locks.decorators.task_queues import (
+    is_run_by_a_task,
+    refuse_task,
+    requeue,
+    requeue_uncounted,
+)
+from redis_locks.exceptions import (
+    AlreadyDone,
+    AttemptsExhausted,
+    LockBackendError,
+    LockNotAvailable,
+)
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, refuse_in_loop
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.events import RunEvents
@@ -82,7 +92,7 @@ def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
 
         try:
             attempt = job.begin()
-        except (AlreadyDone, LockNotAvailable) as error:
+        except (AlreadyDone, LockNotAvailable, LockBackendError) as error:
             return _without_doing(error, terms, once)
         except AttemptsExhausted:
             # The process of the last attempt may have died between COMMIT and its verdict.
@@ -105,7 +115,7 @@ def _asynchronous(function: Function, job_of: JobOfCall, terms: Terms) -> Functi
     async def once(*args: Any, **kwargs: Any) -> Any:
         try:
             attempt = await job_of(args, kwargs).abegin()
-        except (AlreadyDone, LockNotAvailable) as error:
+        except (AlreadyDone, LockNotAvailable, LockBackendError) as error:
             return _without_doing(error, terms, once)
         async with attempt:
             with attempt.as_current():
@@ -125,11 +135,18 @@ def _only(names: tuple[str, ...]) -> str:
     return names[0]
 
 
-def _without_doing(error: AlreadyDone | LockNotAvailable, terms: Terms, once: Function) -> Any:
+def _without_doing(
+    error: AlreadyDone | LockNotAvailable | LockBackendError, terms: Terms, once: Function
+) -> Any:
     if isinstance(error, AlreadyDone):
         return error.result
+    retries = terms.on_conflict == "retry" or (terms.on_conflict is None and is_run_by_a_task(once))
+    if isinstance(error, LockBackendError):
+        if retries:
+            requeue(error)
+        raise error
     if terms.on_conflict == "skip":
         return None
-    if terms.on_conflict == "retry" or (terms.on_conflict is None and is_run_by_a_task(once)):
+    if retries:
         requeue_uncounted(error)
     raise error

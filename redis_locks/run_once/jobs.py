@@ -102,7 +102,8 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         label: What the worker runs, for people; None is the function's name.
         on_conflict: What a call does while somebody else does the job. "raise": raise LockNotAvailable or
             LockTimeout. "skip": return None. "retry": have the Celery task that runs here queued again,
-            until the job is done; elsewhere raise. This uses up none of its ``max_retries``. None:
+            until the job is done; elsewhere raise. This uses up none of its ``max_retries``. If Redis cannot be asked,
+            the task is queued again as often as these allow. None:
             "retry" if the function is itself the task, else "raise".
         encoder: The class that makes JSON of results, as for Django's JSONField; None is DjangoJSONEncoder.
         decoder: The class that reads it; None is that of the standard library.

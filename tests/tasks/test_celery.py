@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pickle
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,10 +14,13 @@ import redis
 from celery import Task, shared_task, signals
 from celery.exceptions import Retry
 
-from redis_locks import Lock, LockNotAvailable, LockTimeout, redis_lock
+from redis_locks import Lock, LockBackendError, LockError, LockNotAvailable, LockTimeout, redis_lock
+from redis_locks.exceptions import ProtocolMismatch
 from redis_locks.run_once import run_once
 from redis_locks.testing import assert_locked, assert_released, override_locks
+from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
+from tests.support.keys import lock_keys
 from tests.support.retries import pause, without_celery
 from tests.tasks import celery_app
 from tests.tasks.celery_app import app
@@ -238,6 +242,88 @@ def test_an_eager_task_without_a_limit_raises_instead_of_retrying_for_ever(
     # As with CELERY_TASK_ALWAYS_EAGER; `delay` would make the app connect to where no server is yet.
     assert type(work.apply().result) is LockNotAvailable
     assert retries == []
+
+
+DOWN = "unix:///nonexistent/server.sock"
+
+
+def waits_for_a_lock(make: Callable[..., Any], **options: Any) -> Any:
+    @make(**options)
+    @redis_lock("x", wait=0, on_conflict="retry", using=DOWN)
+    def work() -> None: ...
+
+    return work
+
+
+def waits_for_a_job(make: Callable[..., Any], **options: Any) -> Any:
+    @make(**options)
+    @run_once("x", using=DOWN)
+    def work() -> None: ...
+
+    return work
+
+
+@pytest.mark.parametrize(
+    "kind", [waits_for_a_lock, waits_for_a_job], ids=lambda kind: kind.__name__
+)
+def test_an_outage_queues_the_task_again_as_often_as_its_limit_says(
+    kind: Callable[..., Any], retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    work = kind(task, max_retries=2)
+    assert type(work.apply().result) is LockBackendError
+    assert [LockBackendError] * 2 == [type(retry.exc) for retry in retries]
+    longest = [1, 2]
+    assert all(top / 2 <= each.when <= top for each, top in zip(retries, longest, strict=True))
+
+
+def test_a_task_that_an_outage_met_runs_when_the_server_is_back(
+    private_server: EmbeddedServer, retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    @task()
+    @redis_lock("x", wait=0, on_conflict="retry", using=private_server.url)
+    def work() -> str:
+        assert_locked("x", using=private_server.url)
+        return "done"
+
+    def restart(**_: object) -> None:
+        private_server.restart()
+
+    private_server.kill()
+    signals.task_retry.connect(restart)
+    try:
+        assert "done" == work.apply().get()
+    finally:
+        signals.task_retry.disconnect(restart)
+    assert 1 == len(retries)
+
+
+def test_another_version_s_lock_queues_the_task_again(
+    name: str, client: redis.Redis, retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    @task(max_retries=1)
+    @redis_lock("{name}", wait=0, on_conflict="retry")
+    def work(name: str) -> None: ...
+
+    # As another version leaves it: its protocol, and a lease that lasts.
+    later = round(time.time() * 1000) + 60_000
+    client.hset(lock_keys("redis_locks", 0, name).lock, "state", f"99 {later} {later}000 {later}")
+    assert type(work.apply((name,)).result) is ProtocolMismatch
+    assert 1 == len(retries)
+
+
+def test_an_error_of_the_release_does_not_run_the_task_again(
+    private_server: EmbeddedServer, retries: list[Retry], task: Callable[..., Any]
+) -> None:
+    ran: list[bool] = []
+
+    @task(max_retries=3)
+    @redis_lock("x", wait=0, lease=1, on_conflict="retry", using=private_server.url)
+    def work() -> None:
+        ran.append(True)
+        private_server.kill()
+
+    assert isinstance(work.apply().result, LockError)
+    assert ([True], []) == (ran, retries)
 
 
 def test_a_task_goes_on_with_a_hold_that_was_given_away(name: str, client: redis.Redis) -> None:

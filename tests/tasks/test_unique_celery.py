@@ -288,6 +288,23 @@ def test_a_rolled_back_transaction_queues_nothing(
     assert 1 == queued()
 
 
+def test_a_retry_is_queued_also_while_the_server_of_the_locks_is_away(
+    name: str,
+    make: Make,
+    private_server: EmbeddedServer,
+    queued: Callable[[], int],
+    run_next: Callable[..., None],
+) -> None:
+    @make(unique_task(name, using=private_server.url), bind=True, max_retries=None)
+    def work(self: Task) -> None:
+        private_server.kill()
+        raise self.retry(countdown=0)
+
+    work.delay()
+    run_next()
+    assert 1 == queued()
+
+
 def keeps_its_lock_until_it_has_run_twice(
     work: Any, name: str, queued: Callable[[], int], run_next: Callable[..., None]
 ) -> None:
