@@ -570,7 +570,8 @@ class Waiter:
         )
         reachable = away or not isinstance(error, Unreachable)
         pause = None if reachable else self.driver.pause_after(self._failures)
-        endless = self.wait is None and isinstance(error, (Silent, Away))
+        # What was silent may cut connections short, or refuse them, as it comes back.
+        endless = self.wait is None and (isinstance(error, (Silent, Away)) or self._has_warned)
         tries_on = in_time and (self.queued or pause is not None or endless)
         hopeless = isinstance(error, Unreachable) and not (snag or tries_on)
         if hopeless or not (in_time or self._failures < TRIES) or monotonic() >= self._ends:
