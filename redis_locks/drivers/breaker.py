@@ -39,7 +39,8 @@ CHECK: Final = 0.25
 TRIAL: Final = 0.05
 """Where connections fail within these seconds, one call in so many seconds tries by itself: it costs nobody anything.
 
-So a server that was restarted is found by the next call. Where a connection costs time, only the thread tries.
+So a server that was restarted is found by the next call. Where a connection costs time, only the thread tries. Then a
+call has it try at once, and waits so long for its verdict, once in `FIRST_PAUSE` seconds.
 """
 
 _FORGOTTEN: Final = 60.0
@@ -220,10 +221,17 @@ class Breaker:
             # Without a thread that probes, calls have to find out by themselves.
             if not self.is_open or target is None or not self._start():
                 return
-            if self._quick and now - self._tried_at >= TRIAL:
+            tries = now - self._tried_at >= (TRIAL if self._quick else FIRST_PAUSE)
+            if tries:
                 self._tried_at = now
-                return
-        raise self.error(target)
+                if self._quick:
+                    return
+                self._wake.set()
+        until = now + TRIAL if tries else now
+        while monotonic() < until and self.is_open:
+            await sleep(_LOOK)
+        if self.is_open:
+            raise self.error(target)
 
     def error(self, target: Target) -> LinkBroken:
         """Return the error of a call while the breaker is open."""

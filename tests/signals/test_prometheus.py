@@ -106,11 +106,11 @@ def test_a_breaker_that_opens_and_closes_is_shown(name: str, metrics: Metrics) -
         def is_open() -> bool:
             with suppress(LockBackendError):
                 lock.acquire(wait=0)
-            return metrics.get("breaker_open") == 1
+            return metrics.get("breaker_open", server=f"{server.url}?db=0") == 1
 
         until(is_open)
         server.restart()
-        until(lambda: metrics.get("breaker_open") == 0)
+        until(lambda: metrics.get("breaker_open", server=f"{server.url}?db=0") == 0)
 
 
 def test_a_deadlock_counts(name: str, metrics: Metrics, settings: Any) -> None:
