@@ -33,6 +33,7 @@ from redis_locks import (
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread, is_free
 from tests.faults.proxy import Proxy
+from tests.support.breakers import breaker_at
 from tests.support.connections import drop_idle
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, until
 
@@ -58,6 +59,7 @@ class Fault(NamedTuple):
 def stopped(server: EmbeddedServer) -> Iterator[Fault]:
     def go_on() -> None:
         os.kill(server.pid, signal.SIGCONT)
+        until(lambda: not breaker_at(server.url).is_open)
 
     try:
         yield Fault(server, server.url, lambda: os.kill(server.pid, signal.SIGSTOP), go_on)
