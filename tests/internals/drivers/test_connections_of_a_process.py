@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 import redis
+from django.conf import settings as configured
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks import Hold, Lock, optimistic
@@ -216,7 +217,11 @@ def in_transactions(name: str) -> ExitStack:
         over.wait(PATIENCE)
 
     threads = [
-        threading.Thread(target=optimistic.run, args=(transaction, f"{name}:{each}"))
+        threading.Thread(
+            target=optimistic.run,
+            args=(transaction, f"{name}:{each}"),
+            kwargs={"using": configured.REDIS_LOCKS["CONNECTION"]},
+        )
         for each in range(5)
     ]
     for thread in threads:
