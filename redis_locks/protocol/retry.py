@@ -181,8 +181,8 @@ class _Patience:
         self.failures += 1
         if self.failures > 1 and now >= self._until:
             return True
-        if isinstance(error, Away) and self._unreachable_until < inf:
-            return True
+        if isinstance(error, Away):
+            return self._unreachable_until < inf  # what matters as long as a lease goes on
         if isinstance(error, CutShort):
             return now - self._answered >= CUT_SHORT
         if isinstance(error, Unreachable):
