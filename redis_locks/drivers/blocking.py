@@ -41,7 +41,7 @@ from redis_locks.drivers.resp import (
 )
 from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.shared_subscription import SharedLink, SharedSubscription
-from redis_locks.drivers.time_limits import MUCH, go_on, limits, seconds_left
+from redis_locks.drivers.time_limits import MUCH, go_on, is_limited, seconds_left
 from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.values.identity import LISTENER, process_name, random_text
 from redis_locks.values.interrupts import interrupt_behind, is_interrupt, is_thrown
@@ -236,7 +236,7 @@ class BlockingLink(ServerLink):
         replies: list[Any] = []
         received = 0
         try:
-            limited = limits.until != inf
+            limited = is_limited()
             receive = self._receiving_in_time() if limited else self._socket.recv
             self._socket.sendall(packet)
             while len(replies) < number:

@@ -1,6 +1,6 @@
 """How long a step of a call may take: to connect, to ask and to read the reply share what is left of the call.
 
-`protocol` limits steps by `in_time`. The links of threads look at `limits`; an event loop cancels the step.
+`protocol` limits steps by `in_time`. The links of threads ask how many seconds are left; an event loop cancels the step.
 """
 
 from __future__ import annotations
@@ -25,22 +25,29 @@ _HARDLY: Final = 0.01
 
 
 class _Limits(threading.local):
-    """Until when this thread may take for the step that it runs, on the monotonic clock."""
+    """Until when this thread may take for a step, on the monotonic clock."""
 
+    step: Any = None
+    """The coroutine of the step; None: there is no limit."""
     until = inf
     at_last = inf
     """The same for a step that reads a large reply."""
 
 
-limits: Final = _Limits()
+_limits: Final = _Limits()
+
+
+def is_limited() -> bool:
+    """Whether this thread runs a step with a limit. An interrupt may have kept the end of an earlier one from lifting that."""
+    step = _limits.step
+    return step is not None and bool(step.cr_running)
 
 
 def seconds_left(longest: float) -> float:
     """Return for how many seconds the thread may wait now, at most `longest`. Raises OutOfTime."""
-    until = limits.until
-    if until == inf:
+    if not is_limited():
         return longest
-    left = until - monotonic()
+    left = _limits.until - monotonic()
     if left <= 0:
         msg = "the time of this call is over"
         raise OutOfTime(msg)
@@ -49,8 +56,8 @@ def seconds_left(longest: float) -> float:
 
 def go_on(seconds: float) -> None:
     """Give the step so many more seconds from now, as a large reply is on its way."""
-    if limits.until != inf:
-        limits.until = min(max(limits.until, monotonic() + seconds), limits.at_last)
+    if is_limited():
+        _limits.until = min(max(_limits.until, monotonic() + seconds), _limits.at_last)
 
 
 async def in_time(
@@ -70,12 +77,14 @@ async def in_time(
     """
     if driver.suspends:
         return await _in_loop(driver, step, until, at_last)
-    before = limits.until, limits.at_last
+    around = _limits.step, _limits.until, _limits.at_last
+    if is_limited():
+        until, at_last = min(until, around[1]), min(at_last, around[2])
     try:
-        limits.until, limits.at_last = min(until, before[0]), min(at_last, before[1])
+        _limits.step, _limits.until, _limits.at_last = step, until, at_last
         return await step
     finally:
-        limits.until, limits.at_last = before
+        _limits.step, _limits.until, _limits.at_last = around
 
 
 async def _in_loop(driver: Driver, step: Coroutine[Any, Any, T], until: float, at_last: float) -> T:

@@ -44,11 +44,13 @@ from redis_locks.protocol.lease import (
     LOST,
     NO,
     NOT_KNOWN,
+    UNGUARDED,
     UNHEARD,
     YES,
     Answer,
     CancelledByLoss,
     Lease,
+    Outage,
     Where,
     tell_counted_end,
     tell_end,
@@ -149,7 +151,7 @@ class Hold:
     @property
     def is_unverified(self) -> bool:
         """Whether a COMMIT went on although Redis could not be asked whether this is held; see `on_unavailable` of `Lock`."""
-        return any(part.lease.is_unverified for part in self.parts)
+        return any(part.lease.outage is Outage.UNVERIFIED for part in self.parts)
 
     @property
     def remaining(self) -> float:
@@ -500,7 +502,7 @@ class Hold:
         was_held = True
         # Else a transaction, or others of this thread or task, have it, or nobody had it.
         ends = not self.kept and lease.leave(self)
-        if ends and not lease.is_unguarded:
+        if ends and lease.outage is not UNGUARDED:
             # The usual way: one question ends it.
             began, backend = monotonic(), self.backend
             plainly = not (repeated or self.last_moment or backend.is_hasty)

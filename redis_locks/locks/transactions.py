@@ -366,7 +366,7 @@ class Known(local):
 
 
 known: Final = Known()
-"""Those of this thread. A transaction that was begun here is of one of them: `note_connected` sees each that is opened."""
+"""This thread has these. A transaction that was begun here is of one of them: `note_connected` sees each that is opened."""
 
 
 def note_connected(connection: BaseDatabaseWrapper) -> None:

@@ -11,14 +11,14 @@ from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events
 from redis_locks.protocol.callers import Session
-from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.lease import UNGUARDED, Lease
 from redis_locks.protocol.plans import Plan
 
 
 class _Unguarded(Lease):
     """A lease that nobody gave: it never ends by itself, and its end is told to nobody."""
 
-    is_unguarded = True
+    outage = UNGUARDED
 
 
 class _Nobody:

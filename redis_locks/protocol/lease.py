@@ -92,6 +92,17 @@ class Answer(Enum):
 YES, NO, UNHEARD = Answer  # a look-up in an Enum takes long
 
 
+class Outage(Enum):
+    """What a lease went without, as its server could not be asked."""
+
+    UNHEARD = "its last renewal"
+    UNVERIFIED = "the question before a COMMIT"
+    UNGUARDED = "the lock"
+
+
+UNGUARDED: Final = Outage.UNGUARDED  # a look-up in an Enum takes long
+
+
 Runner = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs what blocks where it does not matter."""
 
@@ -206,12 +217,8 @@ class Lease:
     """The commands that were sent with its end, if it ends by a commit."""
     on_lost: Callable[[], None] | None = None
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
-    is_unguarded = False
-    """Whether it stands for a lock that could not be asked for."""
-    is_unverified = False
-    """Whether a COMMIT went on although nobody could be asked about it."""
-    is_unheard = False
-    """Whether it was asked to be renewed, and nobody has answered."""
+    outage: Outage | None = None
+    """What it went without, as its server could not be asked."""
     _conversion = _NONE
     """What is known of its change into another mode."""
     _open = _NO_HOLDS
@@ -668,9 +675,14 @@ class Lease:
         return self.state is LOST
 
     @property
+    def is_unguarded(self) -> bool:
+        """Whether it stands for a lock that could not be asked for."""
+        return self.outage is UNGUARDED
+
+    @property
     def is_lost_in_outage(self) -> bool:
         """Whether it ended as nobody could be asked to renew it, and its block goes on without it."""
-        return self.is_unheard and self.reason == LEASE_ENDED and self.plan.terms.proceeds
+        return self.outage is not None and self.reason == LEASE_ENDED and self.plan.terms.proceeds
 
     def win(
         self, deadline: float, fencing_token: int, since: float | None = None, waited: float = 0.0
@@ -687,7 +699,8 @@ class Lease:
         """Note that the lease ends at `deadline`, and when to renew it next."""
         with _mutex:  # or it might go on although another thread has just found that it is over
             if self.state is HELD:
-                self.is_unheard = False
+                if self.outage is Outage.UNHEARD:
+                    self.outage = None
                 self.deadline = self.due = deadline
                 if self.renews:  # soon, though the server may say it lasts: its clock may be wrong
                     third = self.plan.terms.third
@@ -743,11 +756,11 @@ class Lease:
 
     def go_unverified(self) -> None:
         """Note that a COMMIT goes on although nobody could be asked about it."""
-        self.is_unverified = True
+        self.outage = Outage.UNVERIFIED
 
     def miss(self) -> None:
         """Note that nobody has answered whether it is renewed; see `postpone`."""
-        self.is_unheard = True
+        self.outage = self.outage or Outage.UNHEARD
         self.postpone()
 
     def postpone(self) -> None:
