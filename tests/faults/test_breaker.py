@@ -23,7 +23,7 @@ from tests.support.connections import backend_for, run_blocking
 from tests.support.waiting import until
 from tests.support.world import Tasks
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(120)]
 
 TIMEOUT = 0.5
 """Seconds that a connection waits for a reply, in these tests."""

@@ -37,6 +37,8 @@ from tests.support.breakers import breaker_at
 from tests.support.connections import drop_idle
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, until
 
+pytestmark = pytest.mark.ci
+
 REPLY = 1.5
 """REPLY_TIMEOUT in these tests."""
 RELEASE = 2.0

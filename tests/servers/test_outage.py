@@ -16,7 +16,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.servers.serving import GUNICORN, Serving
 from tests.support.world import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(180)]
 
 FOUR_WORKERS = ("4" if part == "2" else part for part in GUNICORN)
 
