@@ -231,6 +231,7 @@ class Transactions:
 
     def _set_autocommit(self, original: Callable[..., None], *args: Any, **options: Any) -> None:
         connection = self.connection
+        _note_here(connection)  # a transaction may begin here, on a connection that another thread has opened
         if self._kept and not connection.in_atomic_block and exception() is not None:
             # Django's last step of a transaction. An interrupt came before COMMIT, or after it.
             committed = connection.run_commit_hooks_on_set_autocommit_on
@@ -366,12 +367,17 @@ class Known(local):
 
 
 known: Final = Known()
-"""This thread has these. A transaction that was begun here is of one of them: `note_connected` sees each that is opened."""
+"""This thread has these. A transaction that was begun here is of one of them, whatever way its connection came here."""
 
 
 def note_connected(connection: BaseDatabaseWrapper) -> None:
     """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
     transactions_of(connection)
+    _note_here(connection)
+
+
+def _note_here(connection: BaseDatabaseWrapper) -> None:
+    """Note that this thread uses a connection. In a loop, Django may have others for each task."""
     if _get_running_loop() is None:
         known.connections[connection.alias] = connection
 

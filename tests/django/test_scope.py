@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -32,6 +33,32 @@ def test_in_one_transaction_a_lock_is_taken_once(
     assert is_free(name)
     with atomic(using=database), lock(name, database) as third:
         assert third.fencing_token > first.fencing_token
+
+
+def test_the_transaction_may_be_of_a_connection_that_another_thread_has_opened(
+    database: str, name: str
+) -> None:
+    def opened() -> Any:
+        theirs = connections[database]
+        theirs.ensure_connection()
+        theirs.inc_thread_sharing()
+        return theirs
+
+    with lock(name, database):
+        pass  # this thread knows another connection by now
+    with ThreadPoolExecutor(1) as pool:
+        ours, theirs = connections[database], pool.submit(opened).result()
+    connections[database] = theirs
+    try:
+        with atomic(using=database):
+            with lock(name, database):
+                pass
+            assert not is_free(name)
+        assert is_free(name)
+    finally:
+        connections[database] = ours
+        theirs.close()
+        theirs.dec_thread_sharing()
 
 
 def test_a_hold_released_by_hand_is_kept_too(database: str, name: str) -> None:
