@@ -98,7 +98,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self.close()
             if (interrupt := interrupt_behind(error, outer)) is not None:
                 raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
-            raise connection_error(error, self.endpoint, began) from error
+            raise connection_error(error, self.endpoint, began, outer) from error
         except BaseException:
             self.close()
             raise

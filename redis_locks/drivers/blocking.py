@@ -125,7 +125,7 @@ class BlockingLink(ServerLink):
             self.close()
             if (interrupt := interrupt_behind(error, outer)) is not None:
                 raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
-            raise connection_error(error, endpoint, began) from error
+            raise connection_error(error, endpoint, began, outer) from error
         except BaseException:
             self.close()
             raise

@@ -37,7 +37,7 @@ CHECK: Final = 0.25
 """Seconds in which the connection that decides whether to open must be answered."""
 
 TRIAL: Final = 0.05
-"""Where connections fail within these seconds, one call in so many seconds tries by itself: it costs nobody anything.
+"""Where connections are refused, one call in so many seconds tries by itself: it costs nobody anything.
 
 So a server that was restarted is found by the next call. Where a connection costs time, only the thread tries. Then a
 call has it try at once, and waits so long for its verdict, once in `FIRST_PAUSE` seconds.
@@ -64,6 +64,14 @@ class State(Enum):
     OPEN = "open"
 
 
+class Finding(Enum):
+    """What a new connection has come to."""
+
+    ANSWERED = "answered"
+    REFUSED = "refused, or closed by the other side"
+    UNHEARD = "without an answer, for as long as one may take"
+
+
 class Target(Protocol):
     """The server, as the breaker needs it."""
 
@@ -75,8 +83,8 @@ class Target(Protocol):
     def may_have_successor(self) -> bool:
         """Whether somebody will soon name another server in its place, for which it is worth to wait."""
 
-    def answers(self, within: float | None = None) -> bool:
-        """Whether it answers a new connection; blocks for so many seconds, or for its own timeouts."""
+    def found(self, within: float | None = None) -> Finding:
+        """Return what a new connection comes to; blocks for so many seconds, or for its own timeouts."""
 
 
 class Pool(Protocol):
@@ -139,7 +147,7 @@ class Breaker:
         """How many calls have failed for want of an answer."""
         self._failures = 0
         self._since = self._failed_at = self._tried_at = 0.0
-        self._quick = False
+        self._is_refused = False
         self._why = ""
         self._target: Target | None = None
 
@@ -158,14 +166,14 @@ class Breaker:
         """Seconds since the first failure after the last answer; 0.0 if there was none."""
         return monotonic() - self._since if self.trouble else 0.0
 
-    def failed(self, target: Target, began: float, why: str) -> None:
-        """Note that a connection, or a question on one, was not answered since `began`, or was refused."""
+    def failed(self, target: Target, began: float, why: str, *, refused: bool = False) -> None:
+        """Note that a connection, or a question on one, was not answered since `began`, or was `refused`."""
         now = monotonic()
         with self._guard:
             if not self._failures or now - self._failed_at > _FORGOTTEN:
                 self._failures, self._since = 0, began
             self._failures += 1
-            self._quick = now - began < TRIAL
+            self._is_refused = refused
             self._failed_at, self._why, self._target = now, why, target
             self.trouble = True
             lasts = now - self._since >= target.reply_timeout
@@ -221,10 +229,10 @@ class Breaker:
             # Without a thread that probes, calls have to find out by themselves.
             if not self.is_open or target is None or not self._start():
                 return
-            tries = now - self._tried_at >= (TRIAL if self._quick else FIRST_PAUSE)
+            tries = now - self._tried_at >= (TRIAL if self._is_refused else FIRST_PAUSE)
             if tries:
                 self._tried_at = now
-                if self._quick:
+                if self._is_refused:
                     return
                 self._wake.set()
         until = now + TRIAL if tries else now
@@ -259,13 +267,14 @@ class Breaker:
 
     def check(self) -> bool:
         """Find out whether the server answers. If not, be open. Return whether to go on probing; blocks."""
-        target, state = self._target, self.state
+        with self._guard:  # who starts the thread has it until there is something to find out
+            target, state = self._target, self.state
         if target is not None and state is not State.CLOSED:
-            began = monotonic()
-            if target.answers(CHECK if state is State.CHECKING else None):
+            finding = target.found(CHECK if state is State.CHECKING else None)
+            if finding is Finding.ANSWERED:
                 self.heard()
             else:
-                self._quick = monotonic() - began < TRIAL
+                self._is_refused = finding is Finding.REFUSED
                 self._open()
         with self._guard:
             if self.state is not State.CLOSED:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import redis
 import redis.asyncio as aioredis
@@ -27,7 +27,7 @@ from redis.connection import (
 from redis.retry import Retry
 from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
 
-from redis_locks.drivers.breaker import Breaker, breaker_of
+from redis_locks.drivers.breaker import Breaker, Finding, breaker_of
 from redis_locks.drivers.connection_options import parameters, without_notifications
 from redis_locks.drivers.resp import Reader, new_reader
 from redis_locks.drivers.sentinel import Sentinels
@@ -60,6 +60,10 @@ _USUAL_TIMEOUT = redis.Redis().connection_pool.connection_kwargs.get("socket_tim
 
 DEFAULT_TIMEOUT = 2.0
 """Seconds until an unanswered connect or command counts as failed, unless the client or REPLY_TIMEOUT says otherwise."""
+
+
+CLOSED: Final = "Connection closed by server."
+"""What redis-py says when the other side ends a connection in mid-handshake."""
 
 
 class Shape:
@@ -242,22 +246,22 @@ class Endpoint:
             }
         )
 
-    def answers(self, within: float | None = None) -> bool:
-        """Whether the server answers a new connection, even by a refusal; see `blocking_connection`. Blocks."""
+    def found(self, within: float | None = None) -> Finding:
+        """Return what a new connection comes to; an error reply is an answer, too. See `blocking_connection`. Blocks."""
         connection: Any = self.blocking_connection(within)
         try:
             connection.connect()
             connection.send_command("PING")
             connection.read_response()
         except redis_errors.AuthenticationError:
-            return True
-        except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError):
-            return False
-        except Exception:  # noqa: BLE001 - a refusal, or the user's code: whoever asks next is told
-            return True
+            return Finding.ANSWERED
+        except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as error:
+            return Finding.REFUSED if is_refused(error) else Finding.UNHEARD
+        except Exception:  # noqa: BLE001 - an error reply, or the user's code: whoever asks next is told
+            return Finding.ANSWERED
         finally:
             connection.disconnect()
-        return True
+        return Finding.ANSWERED
 
     def async_connection(self) -> Any:
         """Return a new asyncio connection, not yet connected, whose reads never time out by themselves.
@@ -275,6 +279,18 @@ class Endpoint:
             **without_notifications(kind),
             **(ours if self.shape is None else self.shape.options),
         }
+
+
+def is_refused(error: BaseException | None, outer: BaseException | None = None) -> bool:
+    """Return whether a connection failed at once: nobody listens there, or the other side closed it.
+
+    `outer`: what was being handled before that; see `sys.exception`.
+    """
+    while error is not None and error is not outer:
+        if isinstance(error, (ConnectionError, FileNotFoundError)) or str(error) == CLOSED:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @cache

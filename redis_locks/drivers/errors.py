@@ -7,7 +7,7 @@ import re
 from redis import exceptions as redis_errors
 
 from redis_locks.drivers.base import CutShort, LinkBroken, OutOfTime, Silent, Unreachable
-from redis_locks.drivers.endpoint import Endpoint
+from redis_locks.drivers.endpoint import CLOSED, Endpoint, is_refused
 from redis_locks.drivers.refusals import no_permission
 from redis_locks.drivers.sentinel import SentinelsSilent, UnknownService
 from redis_locks.exceptions import LockBackendError
@@ -15,26 +15,29 @@ from redis_locks.exceptions import LockBackendError
 # What answers HELLO 3: a server that is too old, or a proxy.
 _NO_RESP3 = re.compile("HELLO|NOPROTO|protocol version", re.IGNORECASE)
 
-# What redis-py says when the other side ends a connection in mid-handshake.
-_CLOSED = "Connection closed by server."
-
 _TOOK_LONG = "no connection in time"
 
 
 def connection_error(
-    error: BaseException, endpoint: Endpoint, began: float
+    error: BaseException, endpoint: Endpoint, began: float, outer: BaseException | None
 ) -> LinkBroken | LockBackendError:
-    """Return what to raise when connecting to the server failed; its breaker is told if nobody answered since `began`."""
-    found = _connection_error(error, endpoint)
+    """Return what to raise when connecting to the server failed; its breaker is told if nobody answered since `began`.
+
+    `outer`: what was being handled before that; see `sys.exception`.
+    """
+    found = _connection_error(error, endpoint, outer)
     if isinstance(found, LinkBroken) and not isinstance(error, OutOfTime):
         breaker = endpoint.breaker
-        breaker.failed(endpoint, began, str(error).rstrip(".") or _TOOK_LONG)
+        why = str(error).rstrip(".") or _TOOK_LONG
+        breaker.failed(endpoint, began, why, refused=is_refused(error, outer))
         if breaker.is_open:
             return breaker.error(endpoint)
     return found
 
 
-def _connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | LockBackendError:
+def _connection_error(
+    error: BaseException, endpoint: Endpoint, outer: BaseException | None
+) -> LinkBroken | LockBackendError:
     description = endpoint.description
     if isinstance(error.__cause__, redis_errors.RedisError):
         error = error.__cause__  # redis-py's asyncio connection wraps what the server answered
@@ -52,23 +55,23 @@ def _connection_error(error: BaseException, endpoint: Endpoint) -> LinkBroken | 
     took_long = isinstance(error, TimeoutError) and not str(error)  # asyncio says nothing about it
     failure = f"{description} cannot be reached: {_TOOK_LONG if took_long else error}"
     if endpoint.sentinels is None or isinstance(error, SentinelsSilent):
-        return _kind_of(error)(failure)
+        return _kind_of(error, outer)(failure)
     # A primary that is gone will soon have a successor: for whoever may wait, worth to try on.
     return LinkBroken(failure)
 
 
-def _kind_of(error: BaseException) -> type[Unreachable]:
+def _kind_of(error: BaseException, outer: BaseException | None) -> type[Unreachable]:
     if isinstance(error, (TimeoutError, redis_errors.TimeoutError, OutOfTime)):
         return Silent
-    return CutShort if _was_taken(error) else Unreachable
+    return CutShort if _was_taken(error, outer) else Unreachable
 
 
-def _was_taken(error: BaseException | None) -> bool:
+def _was_taken(error: BaseException | None, outer: BaseException | None) -> bool:
     """Return whether a connection was open before it failed."""
-    while error is not None:
+    while error is not None and error is not outer:
         if isinstance(error, (ConnectionResetError, BrokenPipeError)):
             return True
-        if str(error) == _CLOSED:
+        if str(error) == CLOSED:
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -18,7 +18,7 @@ import pytest
 from redis_locks import Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
-from tests.support.breakers import breaker_at
+from tests.support.breakers import CutShort, Unreachable, breaker, breaker_at
 from tests.support.connections import backend_for, run_blocking
 from tests.support.waiting import until
 from tests.support.world import Tasks
@@ -132,6 +132,34 @@ def test_refused_connections_open_it_after_a_while_and_not_at_once(
     assert fails(lock, 60) < AT_ONCE
     server.restart()
     until(lambda: works(lock))
+
+
+def test_the_first_call_after_a_restart_finds_the_server_however_slow_the_machine_is(
+    server: EmbeddedServer, url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused connection may take longer there than the pause between two trials. No probe comes to help."""
+    monkeypatch.setattr(breaker, "TRIAL", 1e-6)
+    monkeypatch.setattr(breaker, "FIRST_PAUSE", 60.0)
+    lock = Lock(name, using=url)
+    server.kill()
+    open_it(lock, url)
+    server.restart()
+    assert works(lock)
+    assert not breaker_at(url).is_open
+
+
+def test_a_connection_that_the_caller_s_own_code_lost_is_not_taken_for_one_of_ours(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    """One that ends in mid-handshake is tried again for a while; one that is refused says that nobody is there."""
+    server.kill()
+    try:
+        raise ConnectionResetError
+    except ConnectionResetError:
+        with pytest.raises(LockBackendError) as caught:
+            Lock(name, using=url).acquire(wait=0)
+    assert isinstance(caught.value.__cause__, Unreachable)
+    assert not isinstance(caught.value.__cause__, CutShort)
 
 
 def test_it_stays_closed_where_some_connections_are_silent_and_new_ones_are_answered(

@@ -91,5 +91,5 @@ def test_too_much_contention_is_what_a_database_reports_for_a_serialization_fail
 def test_a_connection_that_took_too_long_says_so() -> None:
     endpoint = Endpoint.from_url("redis://localhost:1")
     assert "cannot be reached: no connection in time" in str(
-        connection_error(TimeoutError(), endpoint, monotonic())
+        connection_error(TimeoutError(), endpoint, monotonic(), None)
     )
