@@ -41,7 +41,7 @@ async def by_any_token(
 async def end(link: Link, lease: Lease) -> bool:
     """Run the script that ends the hold; False if no token of it holds the lock."""
     token = lease.token
-    end_of = _close if lease.plan.terms.at_least_ms else _release
+    end_of = _close if lease.plan.terms.at_least_ms and not lease.is_unused else _release
     if await end_of(link, lease, token):
         return True
 

@@ -480,3 +480,16 @@ def test_in_a_block_that_runs_without_some_of_its_locks_it_says_so(
             inner.extend(5)
         outer.check()
         assert [] == in_use()
+
+
+def test_a_refused_set_closes_nothing_for_a_while_as_nobody_worked(
+    world: World, names: Names
+) -> None:
+    other = held(world, Lock(names[2]))
+    refused = world.start(world.block, Lock(*names, at_least=60, wait=0), lambda hold: hold.check())
+    with pytest.raises(LockNotAvailable):
+        refused.result(PATIENCE)
+    assert [names[2]] == in_use()
+    world.release(other)
+    world.block(Lock(*names, at_least=60), lambda hold: hold.check())
+    assert sorted(names) == in_use()
