@@ -23,7 +23,7 @@ from .compare.summaries import (
 )
 from .compare.verdict import verdict_of
 from .models import Comparison
-from .strategies import ROWS_NOTE, STRATEGIES, Kind, durability_of
+from .strategies import ROWS_NOTE, STRATEGIES, Kind, durability_of, named_methods
 
 BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "±", "+/-", "book:", "acquires", "+/-")
 BOOK_TITLE = 'Table 11.2 of "Redis in Action", tries and acquires in 10 s, beside the book'
@@ -90,6 +90,7 @@ def _median(summary: Summary | None, metric: Metric) -> str:
 def _notes(summaries: Summaries) -> Iterator[str]:
     """The small print of the tables."""
     if summaries:
+        yield f"Methods: {named_methods(name for _, _, name in summaries)}."
         yield (
             "trips: round trips to Redis for a transfer; - where none is made. Compare rates only within a "
             "group: the groups differ in what survives a crash."

@@ -6,7 +6,7 @@ A new strategy is one entry of ``STRATEGIES``; commands, forms, the comparison a
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -274,11 +274,11 @@ def label_of(name: str) -> str:
     return STRATEGIES[name].label if name in STRATEGIES else name
 
 
-def named_methods() -> str:
-    """The name of each strategy, and its label where that is another one, as a text."""
+def named_methods(names: Iterable[str] = STRATEGIES) -> str:
+    """The name of each strategy, or of some of them, and its label where that is another one, as a text."""
+    labels = {name: label_of(name) for name in names}
     return ", ".join(
-        name if name == each.label else f"{name} ({each.label})"
-        for name, each in STRATEGIES.items()
+        name if name == label else f"{name} ({label})" for name, label in labels.items()
     )
 
 

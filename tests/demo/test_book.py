@@ -199,6 +199,14 @@ def test_the_terminal_has_the_small_print_of_rows_where_there_are_any() -> None:
     assert "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE" in said
 
 
+def test_the_terminal_has_the_methods_by_both_names_of_the_front_page() -> None:
+    out = io.StringIO()
+    run = finished_run({("hot", 2, name): [100] for name in ("redis_lock", "optimistic", "gone")})
+    print_report(out, run, color=False)
+    said = " ".join(out.getvalue().split())
+    assert "Methods: redis_lock (redis_lock packed), optimistic, gone." in said
+
+
 def test_the_terminal_shows_the_table_in_80_columns() -> None:
     run = finished_run({("hot", 2, "script"): [100]}, book_table=table(0.005))
     out = io.StringIO()
