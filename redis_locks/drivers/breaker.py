@@ -15,17 +15,18 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary, ref
 
 from redis_locks.drivers.base import LinkBroken, Unreachable
 from redis_locks.values.text import printable
 
 logger = logging.getLogger("redis_locks")
+
+T = TypeVar("T")
 
 FIRST_PAUSE: Final = 0.5
 """Seconds between the first two probes."""
@@ -95,20 +96,30 @@ class Pool(Protocol):
 
 
 class _Thread(threading.local):
-    insists = False
+    insisting: Any = None
+    """The coroutine that connects whatever breakers say; None: none does."""
 
 
 _thread = _Thread()
 
 
-@contextmanager
-def insisting() -> Iterator[None]:
-    """Let this thread connect in the block whatever the breaker says: a lease must be extended as soon as that works."""
-    _thread.insists, before = True, _thread.insists
+async def insisting(step: Coroutine[Any, Any, T]) -> T:
+    """Return what `step` returns; this thread connects in it whatever breakers say.
+
+    For what must be done as soon as that works, such as extending a lease.
+    """
+    before = _thread.insisting
     try:
-        yield
+        _thread.insisting = step
+        return await step
     finally:
-        _thread.insists = before
+        _thread.insisting = before
+
+
+def _insists() -> bool:
+    """Whether this thread runs such a coroutine. An interrupt may have kept an earlier one from being forgotten."""
+    step = _thread.insisting
+    return step is not None and bool(step.cr_running)
 
 
 class Breaker:
@@ -220,9 +231,9 @@ class Breaker:
 
     async def admit(self, sleep: Callable[[float], Awaitable[None]]) -> None:
         """Return if a call may connect, perhaps after a check of 0.25 s. Raises Away or, where a successor is likely, LinkBroken."""
-        while self.state is State.CHECKING and not _thread.insists:
+        while self.state is State.CHECKING and not _insists():
             await sleep(_LOOK)
-        if self.state is not State.OPEN or _thread.insists:
+        if self.state is not State.OPEN or _insists():
             return
         with self._guard:
             target, now = self._target, monotonic()

@@ -12,6 +12,7 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from redis_locks.drivers.base import Driver, Link, LinkBroken, run_blocking
+from redis_locks.drivers.breaker import FIRST_PAUSE, insisting
 from redis_locks.exceptions import LockError
 from redis_locks.protocol.retry import longest_pause
 
@@ -62,10 +63,12 @@ class Background:
 
     def _run(self) -> None:
         failures = 0
-        while (found := self._next(longest_pause(failures))) is not None:
+        while (found := self._next(self._pause_after(failures))) is not None:
             until, work = found
             try:
-                run_blocking(self._do(work))
+                # All breakers are open: so no other node waits while this one is asked.
+                step = self._do(work)
+                run_blocking(insisting(step) if self._is_away else step)
             except LinkBroken:
                 failures += 1
                 self._driver.drop_idle()
@@ -77,6 +80,15 @@ class Background:
                 logger.exception("What was to be ended in the background ends with its lease")
             else:
                 failures = 0
+
+    @property
+    def _is_away(self) -> bool:
+        """Whether calls fail at once, whatever they ask of the server."""
+        breakers = self._driver.breakers
+        return bool(breakers) and all(breaker.is_open for breaker in breakers)
+
+    def _pause_after(self, failures: int) -> float:
+        return FIRST_PAUSE if failures and self._is_away else longest_pause(failures)
 
     async def _do(self, work: _Work) -> None:
         link = await self._driver.checkout()

@@ -395,8 +395,7 @@ class ThreadRenewer:
                 self._listener_thread.try_to_open()
                 self._registry.renew_all()  # an operator may have ended one before
             try:
-                with insisting():
-                    run_blocking(renew(self._driver, due))
+                run_blocking(insisting(renew(self._driver, due)))
             except Exception:
                 logger.exception("Renewal failed; trying again")
                 time.sleep(ERROR_PAUSE)

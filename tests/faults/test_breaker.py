@@ -14,12 +14,15 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.support.breakers import CutShort, Unreachable, breaker, breaker_at
 from tests.support.connections import backend_for, run_blocking
+from tests.support.keys import keys_of
+from tests.support.stored import holder
 from tests.support.waiting import until
 from tests.support.world import Tasks
 
@@ -304,6 +307,25 @@ def test_holds_are_renewed_as_soon_as_the_server_is_back(
             time.sleep(1)
         time.sleep(6)
         assert not hold.is_lost
+
+
+def test_a_release_comes_as_soon_as_the_server_is_back(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    """The background asks also while the breaker is open: the lock must not wait for the next probe."""
+    lock = Lock(name, using=url, lease=60)
+    with override_settings(REDIS_LOCKS={"CONNECTION": url, "RELEASE_TIMEOUT": TIMEOUT}):
+        hold = lock.acquire()
+        assert hold is not None
+        with stopped(server):
+            open_it(Lock(f"{name}:other", using=url), url)
+            with suppress(LockBackendError):
+                hold.release()
+            time.sleep(5)  # from now on pauses between probes are longer than 2 s
+        began = time.monotonic()
+        with server.client() as client:
+            until(lambda: holder(client, keys_of(name).lock) is None)
+        assert time.monotonic() - began < 1.5  # half a second, and room for a busy machine
 
 
 def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, name: str) -> None:
