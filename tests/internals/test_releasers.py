@@ -10,14 +10,15 @@ from redis_locks import Lock
 from tests.support.world import PATIENCE, Observer, Threads
 
 
-class Interrupted(list[Any]):
-    """Those that release a hold; the first is interrupted as soon as it is noted."""
+class Interrupted(dict[Any, Any]):
+    """Who releases a hold; the first is interrupted as soon as it is noted."""
 
-    def append(self, releaser: Any) -> None:
-        super().append(releaser)
+    def setdefault(self, place: Any, releaser: Any = None) -> Any:
+        noted = super().setdefault(place, releaser)
         if not self.is_over:
             self.is_over = True
             raise KeyboardInterrupt
+        return noted
 
     is_over = False
 
@@ -25,7 +26,7 @@ class Interrupted(list[Any]):
 def test_after_an_interrupt_another_thread_releases(name: str, server_side: Observer) -> None:
     hold = Lock(name, lease=60).acquire()
     assert hold
-    hold._releasers = Interrupted()
+    hold._releaser = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         hold.release()
     assert server_side.holder(name)

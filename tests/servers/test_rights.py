@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.conf import settings
 from django.test import override_settings
 
 from redis_locks import (
@@ -153,14 +154,15 @@ def test_optimistic_transactions_need_just_the_commands_listed(
     app.client.config_resetstat()
     key = f"data:{name}"
     body = Adding(key, 1, lambda attempt: app.client.incr(key) if attempt < 2 else None)
-    assert 2 == side.run(body, key, escalate_to=name, escalate_after=1)
-    assert key in [rate.key for rate in side.conflicts()]
-    side.run(Adding(key), key, operation_id=name)
+    here = settings.REDIS_LOCKS["CONNECTION"]
+    assert 2 == side.run(body, key, using=here, escalate_to=name, escalate_after=1)
+    assert key in [rate.key for rate in side.conflicts(using=here)]
+    side.run(Adding(key), key, using=here, operation_id=name)
 
     async def nothing(pipe: Any) -> None:
         await pipe.read("get", key)
 
-    side.run(nothing, key)
+    side.run(nothing, key, using=here)
     sent = {command.removeprefix("cmdstat_") for command in app.client.info("commandstats")}
     assert {command.lower() for command in rights._TRANSACTIONS} <= sent
 

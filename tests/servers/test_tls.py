@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.conf import settings
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError
@@ -96,7 +97,7 @@ def test_commands_and_replies_longer_than_a_tls_record_pass(
 
 
 def test_optimistic_transactions_pass_too(side: Side, configured: None, name: str) -> None:
-    assert 1 == side.run(Adding(name), name)
+    assert 1 == side.run(Adding(name), name, using=settings.REDIS_LOCKS["CONNECTION"])
 
 
 def test_a_cancelled_wait_leaves_its_place_at_once(
