@@ -231,7 +231,9 @@ class Transactions:
 
     def _set_autocommit(self, original: Callable[..., None], *args: Any, **options: Any) -> None:
         connection = self.connection
-        _note_here(connection)  # a transaction may begin here, on a connection that another thread has opened
+        _note_here(
+            connection
+        )  # a transaction may begin here, on a connection that another thread has opened
         if self._kept and not connection.in_atomic_block and exception() is not None:
             # Django's last step of a transaction. An interrupt came before COMMIT, or after it.
             committed = connection.run_commit_hooks_on_set_autocommit_on

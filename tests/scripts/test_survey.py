@@ -5,7 +5,7 @@ from __future__ import annotations
 from redis_locks import scripts
 from tests.scripts.bench import Bench
 
-FIELDS = 10
+FIELDS = 12
 
 
 def summaries(bench: Bench) -> list[list[str]]:
