@@ -211,7 +211,9 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._overdue = None
         if self._replies:
             left = self._replies[0][1] + self.endpoint.reply_timeout - monotonic()
-            before, self._received = self._received, self.reader.len()
+            reader = self.reader
+            # What it has parsed it may keep for a while.
+            before, self._received = self._received, reader.len() if reader.has_data() else 0
             if left <= 0 and before != self._received != 0:  # a large reply is on its way
                 left = self.endpoint.reply_timeout
             if left <= 0:

@@ -371,6 +371,22 @@ def test_the_timeout_of_the_address_wins(fault: Fault, world: World, name: str) 
     assert took.seconds < 0.3 + SLACK
 
 
+def test_a_task_waits_for_one_reply_only_whatever_came_before(fault: Fault, name: str) -> None:
+    timeout = 2 * SLACK
+    joined = "&" if "?" in fault.url else "?"
+    lock = Lock(name, using=f"{fault.url}{joined}socket_timeout={timeout}")
+    tasks = Tasks()
+    try:
+        tasks.release(held(tasks, lock))
+        sleep(1.1 * timeout)  # nothing is overdue any more that was asked before
+        fault.begin()
+        took = timed(lambda: tasks.acquire(lock, wait=0))
+    finally:
+        tasks.close()
+    assert isinstance(took.outcome, LockBackendError)
+    assert took.seconds < timeout + SLACK
+
+
 def test_a_cancelled_task_is_not_kept_by_a_silent_server(fault: Fault, name: str) -> None:
     lock = Lock(name, using=fault.url)
     tasks = Tasks()
