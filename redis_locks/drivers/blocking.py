@@ -191,7 +191,11 @@ class BlockingLink(ServerLink):
     async def bulk(self) -> BlockingLink:
         """Return the link for replies of any size; see `Link`."""
         if self._bulk is None or self._bulk.broken:
-            self._bulk = BlockingLink(self.endpoint, "", self.listener)
+            try:
+                self._bulk = BlockingLink(self.endpoint, "", self.listener)
+            except LinkBroken:
+                self.close()  # else it would count as an answer that it is given back
+                raise
         return self._bulk
 
     def exchange(self, packet: bytes) -> Any:
@@ -598,7 +602,7 @@ class BlockingDriver:
         try:
             # For a link that was given back just before we stood in line.
             self._hand_out()
-            while not await place.wake_event.wait(seconds_left(GROWTH)):
+            while not await place.wake_event.wait(self._pause(since)):
                 if (opening := self._may_grow(few, since)) is not None:
                     return opening
             link, place.link = place.link, None
@@ -630,12 +634,23 @@ class BlockingDriver:
         if opening is not None:
             self._grown_at = now
         elif late:
-            msg = (
-                f"all connections to {self.description} were in use for {self.reply_timeout:g} s; "
-                f"REDIS_LOCKS['MAX_CONNECTIONS'] allows {self._most}"
-            )
-            raise LinkBroken(msg)
+            raise LinkBroken(self._all_in_use(since))
         return opening
+
+    def _pause(self, since: float) -> float:
+        """Return for how many seconds to wait for a link. Raises OutOfTime, which says what kept it."""
+        try:
+            return seconds_left(GROWTH)
+        except OutOfTime:
+            if self._most is None:
+                raise
+            raise OutOfTime(self._all_in_use(since)) from None
+
+    def _all_in_use(self, since: float) -> str:
+        return (
+            f"all connections to {self.description} were in use for {time.monotonic() - since:.1f} s; "
+            f"REDIS_LOCKS['MAX_CONNECTIONS'] allows {self._most}"
+        )
 
     def waits_on(self, link: Link) -> bool:
         """Return whether the thread is one of the first few that wait; see `Driver`."""

@@ -309,6 +309,11 @@ class Waiter:
         self._recheck = RECHECK
         if store.has_crash_release(reply.claim) and await self._released_after_crash(link):
             return None
+        # Receivers may lock, too. If all who tell them had a link, none would be left for that.
+        if self.wait == 0:
+            self.close()
+        elif await self._moves(link):
+            return None
         await self._tell(reply)
         if self.wait == 0:
             return reply
@@ -319,14 +324,18 @@ class Waiter:
         """Return the link for large replies, unless this attempt has asked without a reply on `link`."""
         return link if self._silent else await link.bulk()
 
+    async def _moves(self, link: Link) -> bool:
+        """Whether it waits on another link than this, from now on."""
+        waiting_link = await self.in_time(self.driver.waiting_link(link, self.token))
+        if waiting_link is link:
+            return False
+        # What it is granted while it changes, the next question tells.
+        self.close()
+        self.link = waiting_link
+        return True
+
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
         """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
-        waiting_link = await self.in_time(self.driver.waiting_link(link, self.token))
-        if waiting_link is not link:
-            # What it is granted while it changes, the next question tells.
-            self.close()
-            self.link = waiting_link
-            return None
         message = await link.receive(self.token, self.pause(reply))
         outcome = await self.heard(link, message, reply, sent)
         if (
@@ -588,7 +597,8 @@ class Waiter:
         longest = min(max(limit, self._failures * _EACH * (waiters - 1)), _LONGEST_SPREAD)
         if longest > 0:
             pause = random.uniform(limit / 2, longest)  # noqa: S311 - jitter, no secret
-            await self.driver.sleep(min(pause, left) if in_time else pause)
+            left = left if in_time else max(0.0, self._ends - monotonic())
+            await self.driver.sleep(min(pause, left))
 
     def _why_not(self, error: LinkBroken) -> str:
         """Return what says which server could not be asked, for how long, and, if it was silent, what changes that."""

@@ -113,6 +113,18 @@ def test_the_error_names_server_trouble_duration_and_setting(
         assert part in text
 
 
+def test_a_connection_that_opens_no_other_one_has_answered_nothing(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    """Large replies have a connection of their own; the one beside it is given back as it was."""
+    lock = Lock(name, using=url)
+    with lock:
+        pass
+    with stopped(server):
+        fails(Lock(name, using=url, read=[("GET", name)]))
+        assert breaker_at(url).trouble
+
+
 def test_without_trouble_there_is_no_thread(server: EmbeddedServer, url: str, name: str) -> None:
     for _ in range(3):
         with Lock(name, using=url):

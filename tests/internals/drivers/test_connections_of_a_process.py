@@ -13,10 +13,11 @@ import redis
 from django.conf import settings as configured
 from django.core.exceptions import ImproperlyConfigured
 
-from redis_locks import Hold, Lock, optimistic
+from redis_locks import Hold, Lock, LockBackendError, lock_timeout, optimistic
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers import blocking, idle_connections
 from redis_locks.protocol import renewal
+from redis_locks.signals import LockEvent, lock_contended
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, Observer, Threads, held, until
 
@@ -128,6 +129,42 @@ def test_waiting_threads_leave_connections_to_the_one_that_releases(
     assert ever_opened_to(observer) <= 10
 
 
+def test_receivers_that_are_told_of_contention_have_connections_to_lock_with(
+    use: Callable[..., None], observer: redis.Redis, name: str
+) -> None:
+    """However many threads wait: who tells a receiver has none of those that it needs."""
+    use(MAX_CONNECTIONS=10)
+    lock = Lock(name, lease=PATIENCE, wait=PATIENCE)
+    hold = held(Threads(), lock)
+    together = threading.Barrier(CROWD)
+    failures: list[LockBackendError] = []
+
+    def note(event: LockEvent, **_: object) -> None:
+        if event.names != (name,):
+            return
+        try:
+            together.wait(PATIENCE)
+            with Lock(f"{name}:receivers", wait=PATIENCE):
+                pass
+        except LockBackendError as error:
+            failures.append(error)
+
+    def work() -> None:
+        with lock:
+            pass
+
+    lock_contended.connect(note)
+    try:
+        workers = [Threads().start(work) for _ in range(CROWD)]
+        Observer(observer).until_waiters(name, CROWD)
+        hold.release()
+        for worker in workers:
+            worker.result(PATIENCE)
+    finally:
+        lock_contended.disconnect(note)
+    assert [] == failures
+
+
 def test_who_finds_all_connections_in_use_is_told_of_the_setting(
     use: Callable[..., None], private_server: EmbeddedServer, name: str
 ) -> None:
@@ -141,6 +178,19 @@ def test_who_finds_all_connections_in_use_is_told_of_the_setting(
     driver.checkin(links.pop())
     with Lock(name):
         pass
+    for link in links:
+        driver.checkin(link)
+
+
+def test_so_is_who_has_less_time_than_a_reply_may_take(use: Callable[..., None], name: str) -> None:
+    use(MAX_CONNECTIONS=10, REPLY_TIMEOUT=PATIENCE)
+    driver = backend_for(None).driver
+    links = [blocking.run_blocking(driver.checkout()) for _ in range(4)]
+    with (
+        lock_timeout(0),
+        pytest.raises(LockBackendError, match=r"in use.*MAX_CONNECTIONS'\] allows 10"),
+    ):
+        Lock(name).acquire()
     for link in links:
         driver.checkin(link)
 
