@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import pytest
@@ -34,6 +34,7 @@ __all__ = [
     "count_packets",
     "drop_idle",
     "keep_first_question",
+    "listening",
     "on_receive",
     "open_links",
     "record_pauses",
@@ -54,6 +55,11 @@ def open_links(count: int) -> None:
             link = run_blocking(driver.checkout())
             stack.callback(driver.checkin, link)
             run_blocking(link.bulk())
+
+
+def listening() -> AbstractContextManager[object]:
+    """Keep the connection open in the block that tells of holds which others end; else a hold of some age opens it."""
+    return run_blocking(backend_for(None).renewer.listening())
 
 
 def drop_idle(using: str) -> None:
