@@ -41,8 +41,8 @@ class Sentence(NamedTuple):
 
 _CASES: Mapping[Case, Callable[[int], str]] = {
     Case.GONE: lambda count: ngettext(
-        "The holder of %(lock)s is gone.",
-        "The holders of %(count)s locks are gone, that of %(lock)s first.",
+        "A holder of %(lock)s is gone.",
+        "%(count)s locks have a holder that is gone, %(lock)s first.",
         count,
     ),
     Case.LONG: lambda count: ngettext(

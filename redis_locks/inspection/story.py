@@ -28,6 +28,7 @@ from redis_locks.inspection.cases import (
     newcomer_waits,
 )
 from redis_locks.inspection.localized_times import duration, latency
+from redis_locks.inspection.replies import MOST_LISTED
 from redis_locks.inspection.termination import successor
 from redis_locks.statistics.usual import Usual, recent
 from redis_locks.values.identity import COOLDOWN
@@ -67,23 +68,33 @@ class Story:
         return "".join(span.text for span in self.facts)
 
 
-def connected(holder: HolderInfo, *, using: str | None = None) -> bool | None:
-    """Return whether the holder's process is connected; None if that cannot be told. Blocks for a round trip.
+def gone_of(lock: LockInfo, *, using: str | None = None) -> HolderInfo | None:
+    """Return the holder whose process is not connected; None: there is none, or that cannot be told.
+
+    Of many holders it looks at some: those whose leases end first. Blocks for a round trip.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
     backend = backend_for(using)
+    asked = [each for each in _soonest(lock) if each.lease and each.held_for >= LISTENS_FROM]
     # The nodes of a cluster do not know who listens at others.
-    if backend.in_cluster or holder.held_for < LISTENS_FROM or not holder.lock:
+    if backend.in_cluster or not asked:
         return None
-    channel = backend.holder_channel(holder.token).encode()
-    ask = pack((b"PUBSUB", b"NUMSUB", channel))
-    keys = backend.keys(holder.lock)
+    channels = [backend.holder_channel(holder.token).encode() for holder in asked]
+    ask = pack((b"PUBSUB", b"NUMSUB", *channels))
+    keys = backend.keys(lock.name)
 
     (reply,) = run_blocking(backend.ask(backend.driver, lambda link: link.read([ask], keys)))
     # An error, if this user may not ask.
-    return bool(reply[1]) if isinstance(reply, list) and len(reply) > 1 else None
+    listeners = reply[1::2] if isinstance(reply, list) else []
+    gone = [holder for holder, count in zip(asked, listeners, strict=False) if not count]
+    return max(gone, key=lambda holder: holder.held_for, default=None)
+
+
+def _soonest(lock: LockInfo) -> list[HolderInfo]:
+    """Return the holders that a summary knows of: those whose leases end first."""
+    return sorted(lock.holders, key=lambda holder: holder.lease_left)[:MOST_LISTED]
 
 
 class Surroundings(NamedTuple):
@@ -91,14 +102,14 @@ class Surroundings(NamedTuple):
 
     Attributes:
         usual: How long it is held as a rule, if that is known.
-        is_connected: Whether the process of the longest hold is connected, if that is known.
+        gone: The holder whose process is not connected; None: there is none, or that cannot be told.
         roots: Who blocks whom around it, as trees.
         whole: Whether all locks were looked at for these.
         broken: Seconds since a wait for the lock was ended to break a deadlock; None: none was, or long ago.
     """
 
     usual: Usual | None
-    is_connected: bool | None
+    gone: HolderInfo | None
     roots: tuple[Node, ...]
     whole: bool
     broken: float | None = None
@@ -108,7 +119,7 @@ class Surroundings(NamedTuple):
         return tell(
             lock,
             usual=self.usual,
-            is_connected=self.is_connected,
+            gone=self.gone,
             deadlocked=any(root.has_deadlock for root in self.roots),
             broken=self.broken,
         )
@@ -122,17 +133,17 @@ def surroundings(lock: LockInfo, *, using: str | None = None) -> Surroundings:
     """
     lately = recent(using=using)
     usual, since = lately.usual(lock.name), lately.deadlocked(lock.at - RECENT).get(lock.name)
-    is_connected = connected(longest(lock), using=using) if lock.holders else None
+    gone = gone_of(lock, using=using)
     roots, whole = blockers.around(lock, using=using) if lock.waiting else ([], True)
     broken = None if since is None else max(0.0, lock.at - since)
-    return Surroundings(usual, is_connected, tuple(roots), whole, broken)
+    return Surroundings(usual, gone, tuple(roots), whole, broken)
 
 
 def tell(
     lock: LockInfo | None,
     *,
     usual: Usual | None = None,
-    is_connected: bool | None = None,
+    gone: HolderInfo | None = None,
     deadlocked: bool = False,
     broken: float | None = None,
 ) -> Story:
@@ -141,7 +152,7 @@ def tell(
     Args:
         lock: The lock; None: nobody holds it or waits for it.
         usual: How long it is held as a rule, if that is known.
-        is_connected: Whether the process of the longest hold is connected, if that is known.
+        gone: The holder whose process is not connected, if that is known.
         deadlocked: Whether one of its waiters waits for itself, through others.
         broken: Seconds since a wait for it was ended to break a deadlock, if that was lately.
     """
@@ -155,27 +166,30 @@ def tell(
         return Story(Case.DEADLOCK, facts, str(_DEADLOCK))
     if not lock.holders:
         return Story(Case.HANDING_OVER, facts, str(_HANDING_OVER))
-    return Story(*_held_case(lock, facts, usual, is_connected=is_connected))
+    return Story(*_held_case(lock, facts, usual, gone))
 
 
 def _held_case(
-    lock: LockInfo, facts: tuple[Span, ...], usual: Usual | None, *, is_connected: bool | None
+    lock: LockInfo, facts: tuple[Span, ...], usual: Usual | None, gone: HolderInfo | None
 ) -> tuple[Case, tuple[Span, ...], str]:
     holder = longest(lock)
-    left = {"left": duration(holder.lease_left)}
     if lock.name.startswith(QUEUED) or holder.label.startswith(COOLDOWN):
         text = _QUEUED if lock.name.startswith(QUEUED) else _COOLDOWN
-        return Case.NORMAL, facts, text % left
-    end = f"{_ends(lock, holder) % left} {_FORCE}"
+        return Case.NORMAL, facts, text % {"left": duration(holder.lease_left)}
+    holder = gone or _stale_of(lock) or holder
+    end = f"{_ends(lock, holder) % {'left': duration(holder.lease_left)}} {_FORCE}"
     case = held_case(
         holder.held_for,
         holder.lease_left,
         holder.lease,
         usual=usual,
-        is_gone=is_connected is False,
+        is_gone=gone is not None,
     )
-    if case in {Case.GONE, Case.STALE}:
-        return case, facts, f"{_GONE if case is Case.GONE else _STALE} {end}"
+    if case is Case.GONE:
+        who = _GONE if lock.holding == 1 else _ONE_GONE % {"who": runs(holder)}
+        return case, facts, f"{who} {end}"
+    if case is Case.STALE:
+        return case, facts, f"{_STALE} {end}"
     if case is Case.LONG:
         where = {"pid": holder.pid, "host": printable(holder.host)}
         return case, facts, f"{_LONG % where} {_FORCE}"
@@ -183,6 +197,12 @@ def _held_case(
         time = newcomer_waits(lock.waiting, lock.holding, usual)
         return Case.CONVOY, facts, _CONVOY % {"time": duration(time)}
     return case, facts, ""
+
+
+def _stale_of(lock: LockInfo) -> HolderInfo | None:
+    """Return the holder whose lease ends first, if that is not being renewed."""
+    holder = _soonest(lock)[0]
+    return None if is_renewed(holder.lease_left, holder.lease) else holder
 
 
 def _ends(lock: LockInfo, holder: HolderInfo) -> str:
@@ -210,6 +230,9 @@ _COOLDOWN = gettext_lazy(
 )
 _GONE = gettext_lazy(
     "The holder's process is not connected: it has died, its network is cut, or it has detached the hold."
+)
+_ONE_GONE = gettext_lazy(
+    "One of the holders, %(who)s, is not connected: its process has died, its network is cut, or it has detached the hold."
 )
 _STALE = gettext_lazy(
     "The lease is not being renewed: the process is paused or blocked, or the hold has renew=False."

@@ -110,6 +110,20 @@ def test_a_holder_whose_process_is_not_connected_is_told(viewer: Client, name: s
     until(lambda: "is not connected" in text_of(viewer, page_of(name)))
 
 
+def test_a_holder_of_several_that_is_gone_is_told_though_another_has_held_for_longer(
+    viewer: Client, name: str
+) -> None:
+    with held(name, mode="shared", label="lives"):
+        ask([(name, "nobody.1")], wait=0, mode="shared")
+        told = "One of the holders, many on web-1, is not connected"
+        until(lambda: told in text_of(viewer, page_of(name)))
+        html = text_of(viewer, page_of(name))
+        listed = text_of(viewer, reverse(LIST))
+    assert "The other holds stay." in html
+    assert "A holder of" in listed
+    inspection.force_release(name)
+
+
 def test_a_queued_task_s_lock_is_nobody_s_whose_process_could_be_gone(
     viewer: Client, name: str
 ) -> None:

@@ -12,7 +12,7 @@ from redis_locks import Hold, Lock, LockError, LockLost, inspection
 from redis_locks.connections.backends import known
 from redis_locks.locks import lock
 from redis_locks.values import identity
-from redis_locks.values.claims import write_who
+from redis_locks.values.claims import Who, write_who
 from tests.support import scripts
 from tests.support.connections import backend_for, run_blocking
 
@@ -73,8 +73,16 @@ def on_host(host: str, pid: int | None = None) -> Iterator[None]:
     def who(own: int, unit: str, label: str | None, _channel: str | None) -> str:
         return write_who(host, pid or own, unit, label)
 
+    def who_is(unit: str, label: str | None) -> Who:
+        its = who_is_here(unit, label)
+        return its._replace(host=host, pid=pid or its.pid)
+
+    who_is_here = identity.who_is
     try:
-        with mock.patch.object(identity, "written", who):
+        with (
+            mock.patch.object(identity, "written", who),
+            mock.patch.object(identity, "who_is", who_is),
+        ):
             _forget_who_asks()
             yield
     finally:
