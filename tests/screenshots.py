@@ -12,6 +12,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ HELD = {
     "search:reindex": ("worker-1", "search.tasks.reindex"),
 }
 WAITING = {"account:17": ["web-2", "web-3", "worker-1"], "stock:7": ["web-1"]}
+EARLIER = ("web-3", "web-1", "worker-1", "web-2")
 BUSY = {"account:17": 40, "stock:7": 25, "invoice:2041": 9, "report:nightly": 1, "account:4": 12}
 
 
@@ -49,6 +51,9 @@ def locks() -> Iterator[None]:
     from tests.elsewhere import held
     from tests.support.parties import on_host, waited_for
 
+    for host in EARLIER:
+        with on_host(host, process_of(host)), Lock("account:17", label=HELD["account:17"][1]):
+            time.sleep(0.2)
     with ExitStack() as stack:
         for name, (host, label) in HELD.items():
             with on_host(host, process_of(host)):
