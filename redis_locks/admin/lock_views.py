@@ -264,6 +264,7 @@ class LockViews:
             "form": form,
             "ticked": ticked,
             "first": request.method == "GET",
+            "drain_command": pages.command("drain", "--host", matching.host),
             "list_url": back,
         }
         return self._respond("bulk", context)

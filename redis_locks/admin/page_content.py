@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -139,11 +138,10 @@ def lock_screen(
     holder = longest(lock) if lock and lock.holders else None
     spans = [StoryPart.of(span, at) for span in story.facts]
     mode = ", ".join(map(str, lock.modes)) if lock else ""
-    option = f" --using {shlex.quote(using)}" if using else ""
     head = {
         # As JSON, which has escapes for all that could mislead a reader.
         "copy_name": json.dumps(name),
-        "copy_command": json.dumps(f"manage.py locks show {shlex.quote(name)}{option}"),
+        "copy_command": json.dumps(pages.command("show", name)),
         "story": story,
         "case": case_text(story.case),
         "spans": spans,

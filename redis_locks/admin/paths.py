@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from django.contrib.admin.sites import AdminSite
@@ -90,3 +91,8 @@ class ServerPages:
         if self.using is not None:
             query[SERVER] = self.using
         return self.path(view, name) + (f"?{urlencode(query)}" if query else "")
+
+    def command(self, *words: str) -> str:
+        """Return what does the same for this server in a shell."""
+        server = () if self.using is None else ("--using", self.using)
+        return f"manage.py locks {shlex.join((*words, *server))}"

@@ -76,10 +76,13 @@ def test_of_very_many_locks_a_part_is_read_and_the_page_says_so(
     ask(((f"order:{number:03}", f"holder{number}.1") for number in range(100)), wait=0)
     ask([("zebra", "holder.1")], wait=0, host="web-9")
     page = text_of(operator, url("host=web-1"))
+    ask([("order:000", "holder.2")], wait=MINUTES, host="web 1; id")
+    hostile = text_of(operator, url("host=web+1%3B+id"))
     nobody = operator.get(url("host=web-9"), follow=True).content.decode()
     assert 30 == len(offered(page))
     assert "Of 101 locks, this looked at 30" in page
     assert "<code>manage.py locks drain --host web-1</code> reads all of them." in page
+    assert "drain --host &#x27;web 1; id&#x27;</code>" in hostile
     assert "Nothing was found in 30 of 101 locks." in nobody
 
 
