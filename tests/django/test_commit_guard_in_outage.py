@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -21,13 +22,17 @@ from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
+REPLY = RELEASE = 0.5
+SLACK = 1.4
+"""Seconds for a busy machine."""
+
 BRIEF = 2.0
 """A lease that ends in an outage, in seconds."""
 
 
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
-    timeouts = {"REPLY_TIMEOUT": 0.5, "RELEASE_TIMEOUT": 0.5, "STATISTICS": False}
+    timeouts = {"REPLY_TIMEOUT": REPLY, "RELEASE_TIMEOUT": RELEASE, "STATISTICS": False}
     with (
         EmbeddedServer(use_environment=False) as found,
         override_settings(REDIS_LOCKS=timeouts),
@@ -99,6 +104,32 @@ def test_else_it_is_rolled_back(
     lock = Lock(name, using=server.url, database=database, on_unavailable=on_unavailable)
     with pytest.raises(LockBackendError):
         commit_in_outage(database, name, server, lock)
+    assert [] == values(database, name)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_with_a_silent_server_it_ends_in_the_time_for_a_reply_of_each(
+    database: str, name: str, server: EmbeddedServer, count: int
+) -> None:
+    began = 0.0
+    with ExitStack() as servers, ExitStack() as silence:
+        others = [EmbeddedServer(use_environment=False) for _ in range(count - 1)]
+        asked = [server, *map(servers.enter_context, others)]
+
+        def work() -> None:
+            nonlocal began
+            with atomic(using=database):
+                for each in asked:
+                    Lock(name, using=each.url, database=database).acquire(wait=0)
+                increment(database, name)
+                for each in asked:
+                    silence.enter_context(silent(each))
+                began = monotonic()
+
+        with pytest.raises(LockBackendError):
+            work()
+        # After the guard, each hold is released.
+        assert monotonic() - began < count * (REPLY + RELEASE) + SLACK
     assert [] == values(database, name)
 
 
