@@ -34,7 +34,7 @@ from redis_locks.admin.page_content import (
 from redis_locks.admin.paths import ServerPages, from_path
 from redis_locks.admin.screens import Screen
 from redis_locks.admin.script_texts import script_texts
-from redis_locks.admin.server_strip import Strip, contended_now, shared_survey
+from redis_locks.admin.server_strip import Strip, away, contended_now, shared_survey
 from redis_locks.admin.statistics import exported, stats_context
 from redis_locks.admin.table_rows import CircleRow, GroupRow, mark_of
 from redis_locks.admin.waits import waits_screen
@@ -130,8 +130,8 @@ class LockViews:
             context |= stats_context(get, pages) | self._waits().context
         except LockBackendError as error:
             if get.get("format") in _EXPORTS:
-                return JsonResponse({"unreachable": str(error)}, status=503)
-            context["unreachable"] = str(error)
+                return JsonResponse({"unreachable": self._unreachable(error)}, status=503)
+            context["unreachable"] = self._unreachable(error)
         return self._respond("stats", context)
 
     def waits(self) -> HttpResponse:
@@ -151,7 +151,7 @@ class LockViews:
             known = recent(using=pages.using).circles
             context["circles"] = [CircleRow.of(circle, pages) for circle in known]
         except LockBackendError as error:
-            context["unreachable"] = str(error)
+            context["unreachable"] = self._unreachable(error)
         return self._respond("deadlocks", context)
 
     def lock(self, object_id: str, extra_context: dict[str, Any] | None) -> HttpResponse:
@@ -352,7 +352,7 @@ class LockViews:
             require_answer(self._pages.using)
             shown = screen()
         except LockBackendError as error:
-            context = context | {"unreachable": str(error)}
+            context = context | {"unreachable": self._unreachable(error)}
         else:
             context = context | shown.context
         return self._respond(template, context | _script_context())
@@ -363,7 +363,11 @@ class LockViews:
             require_answer(self._pages.using)
             return screen().answer(self._request)
         except LockBackendError as error:
-            return JsonResponse({"unreachable": str(error)}, status=503)
+            return JsonResponse({"unreachable": self._unreachable(error)}, status=503)
+
+    def _unreachable(self, error: LockBackendError) -> str:
+        """Return what the page says of a server that cannot be asked: how long, if this process knows it."""
+        return away(self._pages.using) or str(error)
 
     def _respond(self, template: str, context: dict[str, Any]) -> HttpResponse:
         request, site, pages = self._request, self._model_admin.admin_site, self._pages

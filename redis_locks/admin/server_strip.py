@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from time import monotonic
 from weakref import WeakKeyDictionary
 
 from django.core.exceptions import ImproperlyConfigured
 from django.template.defaultfilters import filesizeformat
+from django.utils.formats import number_format, time_format
+from django.utils.timezone import localtime, now
 from django.utils.translation import gettext as _
 
 from redis_locks.admin.paths import ServerPages
@@ -22,6 +25,7 @@ from redis_locks.inspection.headline import headline
 from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.survey import Named, Queues, Survey, queues, survey
 from redis_locks.inspection.time_limit import within
+from redis_locks.values.text import printable
 
 _VITALS_KEPT = 15.0
 """Seconds for which this process shows what it read of the server: that takes a connection of its own."""
@@ -63,7 +67,7 @@ class Strip:
         """Return the strip over the locks of a search; asks the server how it is, now and then."""
         every, oldest = found.survey, found.survey.oldest
         known = _vitals(pages.using)
-        away = _away(pages.using)
+        known_away = away(pages.using)
         return cls(
             verdict=Verdict.of(headline(found), every.at, pages),
             held=every.held,
@@ -84,7 +88,7 @@ class Strip:
             deadlocks_url=pages.url("deadlocks"),
             server=known.server if known else "",
             server_details=_details(known) if known else "",
-            warning=away or (_warning(known) if known else ""),
+            warning=known_away or (_warning(known) if known else ""),
         )
 
     @property
@@ -94,12 +98,22 @@ class Strip:
         return sorted(shown.items())
 
 
-def _away(using: str | None) -> str:
-    """Return which nodes this process does not ask for now, as they do not answer; empty if there is none."""
-    breakers = backend_for(using).driver.breakers
-    servers = [breaker.description for breaker in breakers if breaker.is_open]
-    text = _("%(servers)s cannot be reached. Calls fail at once until there is an answer.")
-    return text % {"servers": ", ".join(servers)} if servers else ""
+def away(using: str | None) -> str:
+    """Return which servers or nodes this process does not ask for now, as they do not answer; empty if there is none."""
+    text = _(
+        "%(server)s has not answered this process since %(time)s. %(calls)s of its calls have failed, "
+        "and further ones fail at once until there is an answer."
+    )
+    return " ".join(
+        text
+        % {
+            "server": printable(breaker.description),
+            "time": time_format(localtime(now() - timedelta(seconds=breaker.away_for))),
+            "calls": number_format(breaker.asks),
+        }
+        for breaker in backend_for(using).driver.breakers
+        if breaker.is_open
+    )
 
 
 def _details(known: Vitals) -> str:

@@ -87,6 +87,7 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
         "order": order,
         "query": query,
         "rows": [FigureRow.of(row, pages) for row in shown],
+        "unavailable": any(row.unavailable for row in shown),
         "more": max(0, len(rows) - MOST_SHOWN),
         "counted": bool(found.locks or found.others or query),
         "counting": get_settings().statistics,

@@ -22,6 +22,7 @@ from redis_locks.drivers.base import Driver, Link, argv
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import MOST, Named, survey
+from redis_locks.inspection.time_limit import require_answer
 from redis_locks.signals import lock_alert
 from redis_locks.statistics.usual import recent, troubles
 from redis_locks.values.identity import COOLDOWN
@@ -31,6 +32,9 @@ from redis_locks.values.name_patterns import matches
 from redis_locks.values.text import duration, latency, printable
 
 logger = logging.getLogger("redis_locks.alerts")
+
+ANSWERS_WITHIN: Final = 2.0
+"""Seconds after which a server that says nothing counts as one that cannot be asked."""
 
 TOLD_AGAIN: Final = 3600.0
 """Seconds after which an alert that still fires is told again."""
@@ -91,6 +95,7 @@ def check_alerts(*, using: str | None = None) -> list[AlertEvent]:
     rules = get_settings().alerts
     rules = DEFAULT_ALERTS if rules is None else rules
     try:
+        require_answer(using, ANSWERS_WITHIN)
         figures = _Figures(rules, using)
         found = {rule.label: troubles for rule in rules if (troubles := figures.troubles(rule))}
         noted = blocking_answer(using, partial(_note, names=tuple(found)))

@@ -11,8 +11,9 @@ from django.conf import settings
 from redis_locks.connections.shared_databases import SHARED_WITH_CACHE, caches_beside
 from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
-from redis_locks.exceptions import LockError
+from redis_locks.exceptions import LockBackendError, LockError
 from redis_locks.locks.lock import Lock
+from redis_locks.statistics.usual import recent
 
 LOCK_NAME = "redis_locks doctor"
 """The lock that is acquired and released to see whether that works."""
@@ -65,6 +66,35 @@ def clock(probe: Probe) -> Verdict:
         "Locks do not depend on it, but times in logs will not match.",
         "Let both machines take their time from the same source (NTP).",
     )
+
+
+def away(probe: Probe) -> Verdict | None:
+    """Return since when the server has not answered calls of this process; None if it has. Asks nobody."""
+    breaker = probe.endpoint.breaker
+    if not breaker.trouble:
+        return None
+    following = " Further ones fail at once." if breaker.is_open else ""
+    return warning(
+        f"{breaker.description} has not answered this process for {breaker.away_for:.1f} s. "
+        f"{breaker.asks} of its calls have failed.{following}",
+        "Start the server, or find out why this process cannot reach it.",
+    )
+
+
+def outages(probe: Probe) -> Verdict:
+    """Check that calls are answered: those of this process now, and those of all in the last hour."""
+    if verdict := away(probe):
+        return verdict
+    try:
+        failed = recent(using=probe.using).unavailable
+    except LockBackendError:
+        failed = 0  # the other checks say why
+    if failed:
+        return warning(
+            f"{failed} acquires of the last hour failed because Redis did not answer.",
+            "Look for 'does not answer' in the logs of your processes, and at that time into the server's log.",
+        )
+    return ok("No acquire of the last hour failed because Redis did not answer.")
 
 
 def shared_cache(probe: Probe) -> Verdict:

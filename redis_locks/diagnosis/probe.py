@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import redis
 from redis.backoff import NoBackoff
@@ -21,6 +21,9 @@ from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.slots import SLOTS, slot_of
 from redis_locks.values.keys import index_key
+
+PATIENCE: Final = 2.0
+"""Seconds for which a question waits for its reply at most, whatever the server's timeouts are."""
 
 
 class Probe:
@@ -42,8 +45,8 @@ class Probe:
                 "protocol": 3,
                 "decode_responses": True,
                 "retry": Retry(NoBackoff(), 0),
-                "socket_timeout": self.endpoint.reply_timeout,
-                "socket_connect_timeout": self.endpoint.connect_timeout,
+                "socket_timeout": min(self.endpoint.reply_timeout, PATIENCE),
+                "socket_connect_timeout": min(self.endpoint.connect_timeout, PATIENCE),
                 **without_notifications(ConnectionPool),
             },
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from functools import partial
+from time import monotonic
 from typing import Final, TypeVar
 
 from redis_locks.connections.backends import Backend, backend_for, blocking_answer
@@ -51,14 +53,42 @@ def require_answer(using: str | None, seconds: float = ANSWERS_WITHIN) -> None:
     Raises:
         LockBackendError: It does not.
     """
-    backend = backend_for(using)
-    if not backend.has_server:
-        return
+    if backend_for(using).has_server:
+        bounded(seconds, partial(blocking_answer, using, _ping), using)
+
+
+def bounded(seconds: float, ask: Callable[[], T], using: str | None) -> T:
+    """Return what `ask` returns, which asks the server; blocks for so many seconds at most.
+
+    Raises:
+        LockBackendError: It takes longer. What else `ask` raises comes as it is.
+    """
+    answer = in_background(ask)
+    if not wait([answer], seconds).done:
+        msg = f"{backend_for(using).description} has not answered for {seconds:g} s"
+        raise LockBackendError(msg)
+    return answer.result()
+
+
+@contextmanager
+def silence_told(
+    using: str | None, seconds: float, tell: Callable[[str], object]
+) -> Iterator[None]:
+    """Have a thread tell it, once, if the block still runs after so many seconds and the server does not answer."""
+    over, until = threading.Event(), monotonic() + seconds
+
+    def watch() -> None:
+        try:
+            require_answer(using, seconds)
+        except LockBackendError as error:
+            if not over.wait(until - monotonic()):
+                tell(str(error))
+
+    in_background(watch)
     try:
-        in_background(partial(blocking_answer, using, _ping)).result(seconds)
-    except TimeoutError:
-        msg = f"{backend.description} has not answered for {seconds:g} s"
-        raise LockBackendError(msg) from None
+        yield
+    finally:
+        over.set()
 
 
 async def _ping(backend: Backend, driver: Driver) -> None:

@@ -40,10 +40,10 @@ INTERVAL = 5.0
 BATCH = 256
 """How many events are counted at a time, which takes half as long as counting each at once."""
 
-_NOTED_AS_COUNTED = frozenset({"acquired", "released"})
-"""The kinds of which `catch_up` keeps the notes: no event is made for them."""
+_NO_NOTES = frozenset({"acquired", "released", "unavailable"})
+"""The kinds whose events are not noted. `catch_up` notes the first two without an event; an outage is nothing of one lock."""
 
-_NOT_COUNTED = frozenset({"waiting", "unguarded", "unavailable", "detached", "adopted"})
+_NOT_COUNTED = frozenset({"waiting", "unguarded", "detached", "adopted"})
 
 LAST_CHANCE = 1.0
 """Seconds for which the end of a process waits for the last figures to be sent, at most."""
@@ -66,6 +66,7 @@ METRICS: Final[Mapping[Kind, str]] = {
     "timed_out": "t",
     "lost": "l",
     "deadlock": "d",
+    "unavailable": "u",
 }
 WAITS: Final = tuple(f"w{bucket}" for bucket in range(LAST + 1))
 HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
@@ -96,7 +97,7 @@ class Tally:
         metric, spent = METRICS.get(kind), ""
         if kind in ENDS:
             spent = HOLDS[bucket or 0]
-        elif bucket is not None:
+        elif bucket is not None and kind != "unavailable":  # that was a wait for the server
             spent = WAITS[bucket]
         for name in names:
             counts = self._counts.get(name)
@@ -200,7 +201,7 @@ class Collector:
 
     def take(self, event: LockEvent) -> None:
         """Note an event for the pages of its locks. Does not block."""
-        if event.kind not in _NOTED_AS_COUNTED:
+        if event.kind not in _NO_NOTES:
             seconds = event.held or event.waited
             detail = event.holder or event.reason
             note = Note(monotonic(), event.kind, event.who, seconds, event.fencing_token, detail)

@@ -36,6 +36,7 @@ class LockStatistics:
         timed_out: How many waits ended without the lock.
         lost: How many holds were lost.
         deadlocks: How many waits were ended to resolve a deadlock.
+        unavailable: How many acquires failed because Redis could not be asked.
         wait_p50: The median wait of all acquires; an acquire of a free lock counts as 0.
         wait_p99: The 99th percentile of the waits.
         hold_p50: The median hold.
@@ -48,6 +49,7 @@ class LockStatistics:
     timed_out: int
     lost: int
     deadlocks: int
+    unavailable: int
     wait_p50: float | None
     wait_p99: float | None
     hold_p50: float | None
@@ -138,6 +140,7 @@ ORDERS: Final[Mapping[str, Callable[[LockStatistics], Any]]] = {
     "timeouts": lambda row: -row.timed_out,
     "lost": lambda row: -row.lost,
     "deadlocks": lambda row: -row.deadlocks,
+    "unavailable": lambda row: -row.unavailable,
     "wait": lambda row: -(row.wait_p99 or 0),
     "hold": lambda row: -(row.hold_p99 or 0),
     "name": lambda row: row.name,
@@ -269,7 +272,7 @@ def _matching(figures: Mapping[str, int], pattern: str) -> dict[str, int]:
 
 
 def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
-    acquired, contended, timed_out, lost, deadlocks = (
+    acquired, contended, timed_out, lost, deadlocks, unavailable = (
         counts.get(metric, 0) for metric in METRICS.values()
     )
     return LockStatistics(
@@ -279,6 +282,7 @@ def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
         timed_out,
         lost,
         deadlocks,
+        unavailable,
         *(_wait(counts, share) for share in (0.5, 0.99)),
         *(quantile(histogram(counts, "h"), share) for share in (0.5, 0.99)),
     )

@@ -56,6 +56,7 @@ class Recent:
         """The latest deadlocks, latest first."""
         self.lost = sum(each.get("l", 0) for each in counts.values())
         self.deadlocks = sum(each.get("d", 0) for each in counts.values())
+        self.unavailable = sum(each.get("u", 0) for each in counts.values())
         self._holds: dict[str, dict[int, int]] = {}
         self._alike: dict[str, dict[int, int]] = {}
         for name, each in counts.items():

@@ -16,7 +16,7 @@ from tests.support.diagnosis import running
 
 def test_the_command_fails_with_1_when_there_is_an_error() -> None:
     with running("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as server:
-        assert "1 of 15 checks found an error." == fails("doctor", "--using", server.url)
+        assert "1 of 16 checks found an error." == fails("doctor", "--using", server.url)
 
 
 def test_the_command_fails_with_69_without_a_server() -> None:

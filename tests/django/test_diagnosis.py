@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
+from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import diagnosis
+from tests.support.breakers import breaker_at, open_it, stopped
 from tests.support.checks import SHARED_WITH_CACHE
 from tests.support.connections import resolve
 from tests.support.diagnosis import Level, as_user, client, found, levels, running, server_checks
+from tests.support.statistics import flush
 from tests.support.world import until
 
 
@@ -234,3 +237,27 @@ def test_doctors_may_meet(private_server: EmbeddedServer) -> None:
     for thread in threads:
         thread.join()
     assert [{"persistence": "warning"}] * 4 == seen
+
+
+def test_an_outage_is_told_while_it_lasts_and_for_an_hour(name: str) -> None:
+    with (
+        EmbeddedServer(use_environment=False) as server,
+        override_settings(REDIS_LOCKS={"CONNECTION": f"{server.url}?socket_timeout=0.5"}),
+    ):
+        url = f"{server.url}?socket_timeout=0.5"
+        lock = Lock(name, using=url)
+        with stopped(server):
+            open_it(lock, url)
+            findings = found(url)
+            assert ["server", "outages"] == list(findings)
+            assert server.url in findings["outages"].message
+            assert "Further ones fail at once." in findings["outages"].message
+        until(lambda: not breaker_at(url).is_open)
+        flush()
+        hour = found(url)["outages"]
+        assert Level.WARNING is hour.level
+        assert "acquires of the last hour failed" in hour.message
+
+
+def test_without_an_outage_that_is_said(private_server: EmbeddedServer) -> None:
+    assert Level.OK is found(private_server.url)["outages"].level

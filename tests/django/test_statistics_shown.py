@@ -36,7 +36,8 @@ def used(counted: None) -> None:
 
 
 def row(name: str = "a", **changes: int) -> LockStatistics:
-    counts = {"acquired": 12345, "contended": 678, "timed_out": 0, "lost": 0, "deadlocks": 0}
+    counts = dict.fromkeys(("timed_out", "lost", "deadlocks", "unavailable"), 0)
+    counts |= {"acquired": 12345, "contended": 678}
     return LockStatistics(
         name, **counts | changes, wait_p50=0.0, wait_p99=0.0123, hold_p50=0.00017, hold_p99=2.5
     )
@@ -63,7 +64,7 @@ def test_programs_get_seconds_and_all_columns(used: None) -> None:
     assert ("busy", 1, 0.0) == (busy["name"], busy["timed_out"], busy["wait_p50"])
     assert ("quiet", 0.0) == (quiet["name"], quiet["wait_p99"])
     header = run("stats", "--format", "csv")[0].splitlines()[0]
-    assert "name,acquired,contended,timed_out,lost,deadlocks,wait_p50" in header
+    assert "name,acquired,contended,timed_out,lost,deadlocks,unavailable,wait_p50" in header
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_wrong_order_is_a_usage_error() -> None:
     "rows",
     [
         [row("x" * 300)],
-        [row("short", lost=1, timed_out=99999, deadlocks=3), row("x" * 300)],
+        [row("short", lost=1, timed_out=99999, deadlocks=3, unavailable=12345), row("x" * 300)],
         [row(f"account:{number}") for number in range(300)],
     ],
 )
@@ -181,7 +182,7 @@ def test_the_figures_can_be_exported(viewer: Client, used: None) -> None:
     assert json.loads(run("stats", "--json")[0]) == found
     answer = viewer.get(reverse(STATS) + "?format=csv&q=qui")
     header, quiet = answer.content.decode().splitlines()
-    assert "name,acquired,contended,timed_out,lost,deadlocks,wait_p50" in header
+    assert "name,acquired,contended,timed_out,lost,deadlocks,unavailable,wait_p50" in header
     assert quiet.startswith("quiet,1,0,")
     assert 'filename="locks.csv"' in answer.headers["Content-Disposition"]
     assert 403 == staff_without().get(reverse(STATS) + "?format=csv").status_code

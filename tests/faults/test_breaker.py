@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +18,14 @@ from django.test import override_settings
 from redis_locks import Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
-from tests.support.breakers import CutShort, Unreachable, breaker, breaker_at
+from tests.support.breakers import (
+    CutShort,
+    Unreachable,
+    breaker,
+    breaker_at,
+    open_it,
+    stopped,
+)
 from tests.support.connections import backend_for, run_blocking
 from tests.support.keys import keys_of
 from tests.support.stored import holder
@@ -46,34 +52,12 @@ def url(server: EmbeddedServer) -> str:
     return f"{server.url}?socket_timeout={TIMEOUT}"
 
 
-@contextmanager
-def stopped(server: EmbeddedServer) -> Iterator[None]:
-    """The server is there, and says nothing."""
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-
-
 def fails(lock: Lock, wait: float = 0) -> float:
     """Return how long an acquire took to fail."""
     began = time.monotonic()
     with pytest.raises(LockBackendError):
         lock.acquire(wait=wait)
     return time.monotonic() - began
-
-
-def open_it(lock: Lock, url: str) -> None:
-    """Ask until the breaker of a server is open."""
-
-    def is_open() -> bool:
-        with suppress(LockBackendError):
-            lock.acquire(wait=0)
-        return breaker_at(url).is_open
-
-    until(is_open)
 
 
 def works(lock: Lock) -> bool:

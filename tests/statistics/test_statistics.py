@@ -238,12 +238,15 @@ def test_a_hold_that_an_outage_lost_is_counted_once_the_server_is_back(
         until(lambda: hold.is_lost)
         with suppress(LockLost):
             hold.release()
+        with pytest.raises(LockBackendError):
+            Lock("a").acquire()
         for _ in range(3):
             flush()
         private_server.restart()
         found = figures()
-        assert (1, 1) == (found.acquired, found.lost)
-        assert "lost" in kinds()
+        assert (1, 1, 1) == (found.acquired, found.lost, found.unavailable)
+        assert 0 == found.wait_p99  # to wait for the server is no wait for the lock
+        assert {"acquired", "lost"} == set(kinds())
         assert 1 == figures().lost
         assert not collector._unsent
 

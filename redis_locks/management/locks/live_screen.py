@@ -22,12 +22,13 @@ from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
 from redis_locks.inspection.survey import Named
-from redis_locks.inspection.time_limit import in_background
+from redis_locks.inspection.time_limit import in_background, require_answer
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
+from redis_locks.management.locks.verb import ANSWERS_WITHIN
 from redis_locks.values.text import duration, pad, printable, shorten, width, wrapped
 
 _REVERSE, _PLAIN = "\x1b[7m", "\x1b[0m"
@@ -128,6 +129,7 @@ class LiveScreen:
         Raises:
             LockBackendError: Redis could not be asked.
         """
+        require_answer(self._using, ANSWERS_WITHIN)
         opened = self._opened
         if opened is not None:
             lock = inspection.lock(opened, using=self._using)

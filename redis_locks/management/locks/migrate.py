@@ -84,7 +84,9 @@ class Migrate(Verb):
             command += ["--pythonpath", options["pythonpath"]]
         signals = Signals()
         with signals.caught():
-            hold = begin(console, lock.hold().__enter__, signals, skip=False)
+            hold = begin(
+                console, lock.hold().__enter__, signals, using=options["using"], skip=False
+            )
             if hold is None:
                 return
             code = supervise(console, hold, signals, [*command, *arguments], _GRACE)

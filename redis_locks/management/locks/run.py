@@ -84,7 +84,7 @@ class Run(Verb):
         """Hold the lock while the command runs, then exit as it did."""
         beginning, signals = beginning_of(options), Signals()
         with signals.caught():
-            hold = begin(console, beginning, signals, skip=options["skip"])
+            hold = begin(console, beginning, signals, using=options["using"], skip=options["skip"])
             if hold is None:
                 return
             code = supervise(console, hold, signals, options["command"], options["grace"])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 from django.core.management.base import CommandParser
 
@@ -16,6 +17,7 @@ from redis_locks.exceptions import (
     LockError,
     LockNotAvailable,
 )
+from redis_locks.inspection.time_limit import silence_told
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.management.locks.child import Signals
@@ -23,6 +25,9 @@ from redis_locks.management.locks.console import BUSY, GIVEN_UP, Console, fail
 from redis_locks.management.locks.verb import count, seconds
 from redis_locks.run_once import run_once
 from redis_locks.values.text import printable
+
+SILENT: Final = 2.5
+"""Seconds after which people are told that the server does not answer, and that the wait goes on."""
 
 _OF_JOBS = ("max_attempts", "done_ttl")
 
@@ -81,8 +86,17 @@ def _job_options(options: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+def _still_trying(console: Console, silence: str) -> None:
+    console.note(f"{printable(silence)}. Still trying.")
+
+
 def begin(
-    console: Console, beginning: Callable[[], Hold], signals: Signals, *, skip: bool
+    console: Console,
+    beginning: Callable[[], Hold],
+    signals: Signals,
+    *,
+    using: str | None,
+    skip: bool,
 ) -> Hold | None:
     """Return the hold under which the command runs, or None if it is not to run.
 
@@ -92,7 +106,8 @@ def begin(
     """
     signals.interrupt = True  # while waiting there is nobody yet to pass signals on to
     try:
-        return beginning()
+        with silence_told(using, SILENT, partial(_still_trying, console)):
+            return beginning()
     except LockNotAvailable as error:
         if not skip:
             by = f". It is held by {error.holder}" if error.holder else ""

@@ -20,10 +20,10 @@ from redis_locks.values.text import latency, printable
 
 _COLUMNS = tuple(field.name for field in fields(LockStatistics))
 _HEADER = (
-    *("NAME", "ACQUIRED", "CONTENDED", "TIMEOUTS", "LOST", "DEADLOCKS"),
+    *("NAME", "ACQUIRED", "CONTENDED", "TIMEOUTS", "LOST", "DEADLOCKS", "AWAY"),
     *("WAIT50", "WAIT99", "HOLD50", "HOLD99"),
 )
-_TROUBLES = tuple(map(_HEADER.index, ("TIMEOUTS", "LOST", "DEADLOCKS")))
+_TROUBLES = tuple(map(_HEADER.index, ("TIMEOUTS", "LOST", "DEADLOCKS", "AWAY")))
 _MEDIANS = tuple(map(_HEADER.index, ("WAIT50", "HOLD50")))
 _NAME = (0,)
 _SHORTEST_NAME = 12
@@ -37,6 +37,7 @@ class Stats(Verb):
     help = "Show how often each lock was acquired, contended and lost, most contended first."
     examples = ("stats", "stats 'account:*' --day", "stats --sort hold --format csv")
     details = (
+        "AWAY counts acquires that failed because Redis did not answer. "
         "WAIT50 and WAIT99 are the median and the 99th percentile of the waits, HOLD50 and HOLD99 those of the holds. "
         "Columns without any figure are left out."
     )
@@ -100,7 +101,7 @@ def _table(found: Sequence[LockStatistics], columns: int | None) -> list[str]:
 
 def _cells(row: LockStatistics) -> tuple[str, ...]:
     times = (row.wait_p50, row.wait_p99, row.hold_p50, row.hold_p99)
-    counts = (row.acquired, row.contended, row.timed_out, row.lost, row.deadlocks)
+    counts = (row.acquired, row.contended, row.timed_out, row.lost, row.deadlocks, row.unavailable)
     return (
         printable(row.name) or _REST,
         *map(str, counts),

@@ -71,7 +71,7 @@ class Watch(Verb):
                 _watch_alerts(console, options)
             return
         if options["format"] or not console.is_terminal:
-            List().run(console, **options)
+            List().begin(console, **options)
             return
         chosen = Selection.of(options)
         with suppress(KeyboardInterrupt, EOFError):
