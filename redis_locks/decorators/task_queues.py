@@ -22,6 +22,9 @@ _TASK_VERBS = (
 )
 """What tasks have and functions have not."""
 
+_OPERATION = "_ninja_operation"
+"""What django-ninja gives a function that it has made an operation of."""
+
 
 class DjangoTask(Protocol):
     """What ``django.tasks.task`` makes of a function."""
@@ -132,9 +135,9 @@ def with_function(task: DjangoTaskT, function: Callable[..., Any]) -> DjangoTask
 
 
 def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> None:
-    """Raise if ``function`` is a task or wraps one: its queue would run the function inside, undecorated.
+    """Raise if ``function`` is a task, or wraps one: its queue would run the function inside, undecorated.
 
-    Tasks of django-q2 are plain functions, which can be decorated.
+    An operation of django-ninja is refused alike. Tasks of django-q2 are plain functions, which can be decorated.
 
     Args:
         function: What is to be decorated.
@@ -144,6 +147,13 @@ def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> No
     Raises:
         WrongOrder: It is; the text shows the right order.
     """
+    if hasattr(function, _OPERATION):
+        name = getattr(function, "__name__", "operation")
+        raise WrongOrder(
+            f"{decorator} cannot decorate the operation {name}: django-ninja would run the function inside, "
+            f"without {decorator}.",
+            f"Write the operation's decorator above:\n\n    @api.post(...)\n    @{source}\n    def {name}(...): ...\n",
+        )
     task = inspect.unwrap(function, stop=_is_task)
     if not _is_task(task):
         return
@@ -155,7 +165,9 @@ def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> No
             f"        @{source}\n"
             "        def run(self, ...): ...\n",
         )
-    name = str(getattr(task, "__name__", None) or getattr(task, "name", "work"))
+    inside = getattr(task, "func", None) or getattr(task, "fn", None)  # Huey's, and Dramatiq's
+    named = getattr(task, "__name__", None) or getattr(inside, "__name__", None)
+    name = str(named or getattr(task, "name", "work"))
     name = name.removesuffix("__taskiq_original")  # taskiq renames the function inside
     of_task = "shared_task" if hasattr(task, "apply_async") else "task"
     raise WrongOrder(

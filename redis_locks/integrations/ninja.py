@@ -19,7 +19,13 @@ def answer_locks(api: Any) -> None:
 
     Contention is answered with CONFLICT_STATUS (423), a server that cannot be asked with 503, both with Retry-After.
     A text that cannot be a lock's name is answered with 404. Call it once for each API.
+
+    Raises:
+        TypeError: `api` is no NinjaAPI.
     """
+    if not hasattr(api, "add_exception_handler"):
+        msg = f"api must be a NinjaAPI, not {api!r}: its routers answer as it does"
+        raise TypeError(msg)
     for kind in ANSWERED:
         api.add_exception_handler(kind, partial(_answer, api))
     api.add_exception_handler(UnusableName, partial(_not_found, api))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ov
 from asgiref.sync import iscoroutinefunction
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.decorators.task_queues import refuse_task
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.reads import plain_reads
 from redis_locks.optimistic.conflicts import ConflictRate
@@ -135,6 +136,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     ) -> Callable[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function without its first parameter, as a transaction."""
+        refuse_task(function, "optimistic", "optimistic(...)")
         require_function(function)
         signature = without_pipeline(function)
         plan_of: Callable[[Args, Kwargs], Transaction]

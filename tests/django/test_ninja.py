@@ -8,7 +8,7 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import path
 
-from redis_locks import redis_lock
+from redis_locks import redis_lock, run_once
 from redis_locks.integrations.ninja import answer_locks
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests import elsewhere
@@ -67,3 +67,18 @@ def test_an_operation_answers_that_redis_cannot_be_asked() -> None:
 def test_a_lost_hold_is_an_error_as_ever() -> None:
     answer = Client(raise_request_exception=False).post("/api/block/x")
     assert 500 == answer.status_code
+
+
+@pytest.mark.parametrize("ours", [redis_lock("a lock"), run_once("a job")])
+def test_an_operation_beneath_ours_is_refused(ours: Any) -> None:
+    def refund(request: Any) -> str:
+        return "not locked"
+
+    operation = ninja.NinjaAPI(urls_namespace="order").post("/refunds")(refund)
+    with pytest.raises(TypeError, match=r"(?s)the operation refund: .* decorator above"):
+        ours(operation)
+
+
+def test_a_router_is_no_api() -> None:
+    with pytest.raises(TypeError, match=r"api must be a NinjaAPI, not .*Router"):
+        answer_locks(ninja.Router())

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Semaphore, redis_lock, run_once
+from redis_locks import Semaphore, optimistic, redis_lock, run_once
 from redis_locks.testing import override_locks
 
 
@@ -76,12 +76,20 @@ pytestmark = pytest.mark.parametrize("made", MAKERS)
 
 @pytest.mark.parametrize(
     "ours",
-    [redis_lock("a lock"), Semaphore("some", 2), run_once("a job"), redis_lock()],
-    ids=["redis_lock", "Semaphore", "run_once", "unnamed"],
+    [
+        redis_lock("a lock"),
+        Semaphore("some", 2),
+        run_once("a job"),
+        redis_lock(),
+        optimistic(watch="a"),
+    ],
+    ids=["redis_lock", "Semaphore", "run_once", "unnamed", "optimistic"],
 )
 def test_a_task_decorator_beneath_ours_is_refused(made: Callable[[], Any], ours: Any) -> None:
-    task = made()(work(made))
-    with pytest.raises(TypeError, match=r"(?s)the task .* Write the task decorator above"):
+    function = work(made)
+    name = function.__name__  # which taskiq changes
+    task = made()(function)
+    with pytest.raises(TypeError, match=rf"(?s)the task {name}: .* Write the task decorator above"):
         ours(task)
 
 
