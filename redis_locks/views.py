@@ -20,7 +20,7 @@ from redis_locks.conf.validation import OnUnavailable
 from redis_locks.decorators.atomic_requests import RequestTransaction, leave_to
 from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.semaphore import Semaphore
-from redis_locks.decorators.view_calls import label_of, require_reached
+from redis_locks.decorators.view_calls import SAFE, label_of, require_reached
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
@@ -117,7 +117,7 @@ class RedisLockMixin(View):
     @classmethod
     def _check_lock(cls, initkwargs: dict[str, Any]) -> None:
         def configured(attribute: str) -> Any:
-            return initkwargs.get(attribute, getattr(cls, attribute))
+            return initkwargs.get(attribute, getattr(cls, attribute, None))
 
         name, methods = configured("lock_name"), configured("lock_methods")
         if name is not None or cls.get_lock_name is RedisLockMixin.get_lock_name:
@@ -126,6 +126,15 @@ class RedisLockMixin(View):
         if not listed or not all(str(method).isupper() for method in methods):
             msg = f"lock_methods must be a list of methods such as ['POST'], not {methods!r}"
             raise TypeError(msg)
+        handled = {each.upper() for each in (*View.http_method_names, *cls.http_method_names)}
+        useless = [each for each in methods if each not in handled - SAFE]
+        if useless:
+            msg = (
+                f"lock_methods names {', '.join(map(repr, useless))}, which never takes the lock: HEAD and OPTIONS "
+                "take none, and others must be in http_method_names"
+            )
+            raise ValueError(msg)
+        cls._check_actions(configured("lock_actions"))
         mode, capacity = configured("lock_mode"), configured("lock_capacity")
         if capacity is not None and mode != "exclusive":
             msg = f"lock_capacity makes a semaphore, which has no lock_mode such as {mode!r}"
@@ -134,6 +143,12 @@ class RedisLockMixin(View):
         lock = _described("check", mode, capacity, **options)
         if cls.view_is_async:
             lock.scope.refuse_async()
+
+    @classmethod
+    def _check_actions(cls, actions: Any) -> None:
+        if actions is not None:
+            msg = f"lock_actions={actions!r} is for RedisLockAPIMixin on a viewset; this view has lock_methods"
+            raise TypeError(msg)
 
     def get_lock_name(self) -> str | None:
         """Return the lock's name for this request: `lock_name`, filled in. Override it for other names.

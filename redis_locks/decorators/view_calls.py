@@ -14,7 +14,7 @@ from django.views import View
 MAX_LABEL = 200
 """Characters of a request that its hold or wait keeps in Redis."""
 
-_SAFE: Final = frozenset({"HEAD", "OPTIONS"})
+SAFE: Final = frozenset({"HEAD", "OPTIONS"})
 """Methods that may change nothing, and that clients send to find out about a view."""
 
 
@@ -77,7 +77,7 @@ def needs_lock(view: object, method: str | None) -> bool:
     """
     if method is None:
         return True
-    if method in _SAFE:
+    if method in SAFE:
         return False
     handler = method.lower()
     actions = getattr(view, "actions", None)  # of a viewset of Django REST framework

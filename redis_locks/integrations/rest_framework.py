@@ -70,11 +70,13 @@ class RedisLockAPIMixin(RedisLockMixin):
 
     @classmethod
     def _check_lock(cls, initkwargs: dict[str, Any]) -> None:
-        super()._check_lock(initkwargs)
         if not issubclass(cls, views.APIView):
             msg = "it is no view of Django REST framework, so it would take no lock; write RedisLockMixin instead"
             raise TypeError(msg)
-        actions = initkwargs.get("lock_actions", cls.lock_actions)
+        super()._check_lock(initkwargs)
+
+    @classmethod
+    def _check_actions(cls, actions: Any) -> None:
         if actions is None:
             return
         if not isinstance(actions, list | tuple | set | frozenset):
@@ -85,7 +87,10 @@ class RedisLockAPIMixin(RedisLockMixin):
             raise TypeError(msg)
         unknown = [each for each in actions if not callable(getattr(cls, str(each), None))]
         if unknown:
-            msg = f"lock_actions names {', '.join(map(repr, unknown))}, and the viewset has no such action"
+            msg = (
+                f"lock_actions names {', '.join(map(repr, unknown))}, and the viewset has no such action. "
+                "Name methods of the viewset, such as 'update' or one with @action"
+            )
             raise ValueError(msg)
 
     def _takes_lock(self, request: HttpRequest) -> bool:

@@ -111,6 +111,15 @@ def test_a_lock_per_user_refuses_who_has_no_user(name: str) -> None:
         ({"lock_name": "x", "lock_methods": "POST"}, "lock_methods"),
         ({"lock_name": "x", "lock_methods": ["post"]}, "lock_methods"),
         ({"lock_name": "x", "lock_methods": None}, "lock_methods"),
+        (
+            {"lock_name": "x", "lock_methods": ["POST", "PSOT"]},
+            "'PSOT', which never takes the lock",
+        ),
+        ({"lock_name": "x", "lock_methods": ["HEAD", "OPTIONS"]}, "'HEAD', 'OPTIONS', which never"),
+        (
+            {"lock_name": "x", "lock_actions": ["post"]},
+            "lock_actions=.* this view has lock_methods",
+        ),
         ({"lock_name": "x", "lock_mode": "write"}, "mode must be"),
         ({"lock_name": "x", "lock_capacity": 0}, "capacity must be"),
         ({"lock_name": "x", "lock_capacity": 2, "lock_mode": "shared"}, "no lock_mode"),
