@@ -79,6 +79,16 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         self.rule = Rule(name, until, lease_ms(lease), using, scope, cooldown_ms)
         self.on_duplicate = on_duplicate
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Raise TypeError in a Celery task whose base is not `UniqueTask`: it would queue each message."""
+        known = any(name in vars(base) for base in owner.__mro__[1:])
+        if name == "unique" and hasattr(owner, "apply_async") and not known:
+            msg = (
+                f"the task {owner.__name__} has unique={self!r}, which its base does not know: add base=UniqueTask, from "
+                "redis_locks.integrations.celery"
+            )
+            raise TypeError(msg)
+
     def __call__(self, task: DjangoTaskT) -> DjangoTaskT:
         """The same task of ``django.tasks``, queued once.
 

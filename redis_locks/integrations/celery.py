@@ -60,6 +60,9 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         """Find out how the messages are named. Raises if that does not fit the task's function."""
         super().__init_subclass__(**kwargs)
         if cls.unique is not None:
+            if not isinstance(cls.unique, unique_task):
+                msg = f"unique must be a rule such as unique_task('invoice:{{invoice_id}}'), or None, not {cls.unique!r}"
+                raise TypeError(msg)
             if cls.unique.rule.queue_scope is not None:
                 msg = (
                     "unique_task(database=...) is for django.tasks: Celery's queue is in no database. "

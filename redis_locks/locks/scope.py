@@ -103,6 +103,8 @@ class Scope:
             f"scope='transaction' needs a transaction{on}: take the lock inside "
             f"atomic({using}), or use scope='auto'"
         )
+        if self.database is not None:  # as row locks have it, whose querysets take no scope
+            msg += ". In place of select_for_lock(), write `with lock_rows(...) as rows:`"
         return TransactionManagementError(msg)
 
     def refuse_async(self) -> None:

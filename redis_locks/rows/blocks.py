@@ -276,6 +276,8 @@ def _source(
         if all(isinstance(instance, Model) for instance in instances):
             return InstanceSource(instances, of, limit, skip_locked=skip_locked)
     msg = f"rows must be a queryset or instances of a model, not {rows!r} ({type(rows).__name__})"
+    if isinstance(rows, type) and issubclass(rows, Model):
+        msg += f": write {rows.__name__}.objects.all(), or lock_model({rows.__name__}) for all rows at once"
     raise TypeError(msg)
 
 

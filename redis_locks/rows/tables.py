@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.db import router
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.locks.lock import Lock
@@ -58,7 +58,9 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
         commit_guard: bool = True,
     ) -> None:
         if not _has_table(model):
-            msg = f"model must be a model that has a table, not {model!r}"
+            msg = f"model must be a model that has a table, such as Order, not {model!r}"
+            if isinstance(model, Model | QuerySet):
+                msg += ": lock rows by lock_rows()"
             raise TypeError(msg)
         alias = database if database is not None else router.db_for_write(model)
         super().__init__(

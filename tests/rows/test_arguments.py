@@ -95,7 +95,11 @@ def test_a_wrong_value_is_named(what: Any, options: dict[str, Any], message: str
         (rows, {"limit": "5"}, "limit must be a whole number or None for all, not '5'"),
         (rows, {"limit": True}, "limit must be a whole number"),
         (rows, {"of": "entry"}, r"of must be a list or tuple .*, not 'entry'"),
-        (lambda: Counter, {}, r"rows must be a queryset or instances .* \(ModelBase\)"),
+        (
+            lambda: Counter,
+            {},
+            r"\(ModelBase\): write Counter.objects.all\(\), or lock_model\(Counter\)",
+        ),
         (lambda: "Counter", {}, "rows must be a queryset"),
         (lambda: [1], {}, "rows must be a queryset"),
     ],
@@ -114,8 +118,16 @@ def test_a_select_for_lock_is_refused_before_it_is_evaluated() -> None:
 
 @pytest.mark.parametrize("model", [Counter.objects, "ledger.Counter", None, type])
 def test_only_a_model_can_be_locked_as_a_whole(model: Any) -> None:
-    with pytest.raises(TypeError, match="model must be a model that has a table, not"):
+    with pytest.raises(
+        TypeError, match="model must be a model that has a table, such as Order, not"
+    ):
         lock_model(model)
+
+
+@pytest.mark.parametrize("what", [Counter(), rows()])
+def test_rows_are_not_locked_as_a_model(what: Any) -> None:
+    with pytest.raises(TypeError, match=r": lock rows by lock_rows\(\)"):
+        lock_model(what)
 
 
 def test_lock_model_refuses_what_lock_rows_refuses() -> None:

@@ -673,6 +673,24 @@ def test_a_template_must_fit_the_task(make: Make) -> None:
         unique_task("x")(work)  # type: ignore[type-var]
 
 
+@pytest.mark.parametrize("unique", ["{order}", unique_task])
+def test_what_is_no_rule_is_refused(make: Make, unique: Any) -> None:
+    def work(order: int) -> None: ...
+
+    with pytest.raises(TypeError, match=r"unique must be a rule such as unique_task\('invoice"):
+        make(unique)(work).delay(1)
+
+
+def test_a_rule_needs_a_base_that_knows_it(name: str) -> None:
+    def work(order: int) -> None: ...
+
+    # Before Python 3.12, what `__set_name__` raises comes wrapped.
+    with pytest.raises((TypeError, RuntimeError)) as caught:
+        app.task(shared=False, lazy=False, unique=unique_task("{order}"), name=name)(work)
+    error = caught.value.__cause__ if isinstance(caught.value, RuntimeError) else caught.value
+    assert "add base=UniqueTask" in str(error)
+
+
 def test_a_queue_of_celery_is_in_no_database(make: Make) -> None:
     def work(order: int) -> None: ...
 
