@@ -65,7 +65,7 @@ class State(Enum):
     OPEN = "open"
 
 
-class Finding(Enum):
+class Handshake(Enum):
     """What a new connection has come to."""
 
     ANSWERED = "answered"
@@ -84,7 +84,7 @@ class Target(Protocol):
     def may_have_successor(self) -> bool:
         """Whether somebody will soon name another server in its place, for which it is worth to wait."""
 
-    def found(self, within: float | None = None) -> Finding:
+    def found(self, within: float | None = None) -> Handshake:
         """Return what a new connection comes to; blocks for so many seconds, or for its own timeouts."""
 
 
@@ -282,10 +282,10 @@ class Breaker:
             target, state = self._target, self.state
         if target is not None and state is not State.CLOSED:
             finding = target.found(CHECK if state is State.CHECKING else None)
-            if finding is Finding.ANSWERED:
+            if finding is Handshake.ANSWERED:
                 self.heard()
             else:
-                self._is_refused = finding is Finding.REFUSED
+                self._is_refused = finding is Handshake.REFUSED
                 self._open()
         with self._guard:
             if self.state is not State.CLOSED:

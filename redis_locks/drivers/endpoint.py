@@ -27,7 +27,7 @@ from redis.connection import (
 from redis.retry import Retry
 from redis.sentinel import SentinelManagedConnection, SentinelManagedSSLConnection
 
-from redis_locks.drivers.breaker import Breaker, Finding, breaker_of
+from redis_locks.drivers.breaker import Breaker, Handshake, breaker_of
 from redis_locks.drivers.connection_options import parameters, without_notifications
 from redis_locks.drivers.resp import Reader, new_reader
 from redis_locks.drivers.sentinel import Sentinels
@@ -246,7 +246,7 @@ class Endpoint:
             }
         )
 
-    def found(self, within: float | None = None) -> Finding:
+    def found(self, within: float | None = None) -> Handshake:
         """Return what a new connection comes to; an error reply is an answer, too. See `blocking_connection`. Blocks."""
         connection: Any = self.blocking_connection(within)
         try:
@@ -254,14 +254,14 @@ class Endpoint:
             connection.send_command("PING")
             connection.read_response()
         except redis_errors.AuthenticationError:
-            return Finding.ANSWERED
+            return Handshake.ANSWERED
         except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as error:
-            return Finding.REFUSED if is_refused(error) else Finding.UNHEARD
+            return Handshake.REFUSED if is_refused(error) else Handshake.UNHEARD
         except Exception:  # noqa: BLE001 - an error reply, or the user's code: whoever asks next is told
-            return Finding.ANSWERED
+            return Handshake.ANSWERED
         finally:
             connection.disconnect()
-        return Finding.ANSWERED
+        return Handshake.ANSWERED
 
     def async_connection(self) -> Any:
         """Return a new asyncio connection, not yet connected, whose reads never time out by themselves.

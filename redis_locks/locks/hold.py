@@ -82,6 +82,8 @@ class Hold:
     """Whether nothing is written with its end."""
     last_moment = 0.0
     """Until when its caller waits for its end, on the monotonic clock; 0: for RELEASE_TIMEOUT. Then the background goes on."""
+    stays_closed = True
+    """Whether somebody has worked under it, so that `at_least` counts; see `Lock`."""
     called_block: Block | None = None
     cancelled: CancelledByLoss | None = None
     _upgrade: str | None = None
@@ -528,7 +530,7 @@ class Hold:
 
     async def end_on(self, link: Link) -> bool:
         """Run the script that ends the hold; False if the token did not hold the lock."""
-        return await releases.end(link, self.lease)
+        return await releases.end(link, self.lease, stays_closed=self.stays_closed)
 
     async def upgrade_on(self, driver: Driver, seconds: float | None) -> Refused | None:
         """Make it exclusive within `seconds`; return why it could not be, or None. See `upgrade`."""

@@ -269,7 +269,7 @@ async def _give_back(
     last = monotonic() + (0.0 if isinstance(error, LockBackendError) else driver.reply_timeout)
     for part in parts:
         part.last_moment = last
-        part.lease.is_unused = not part.lease.is_shared  # else it is an outer hold's
+        part.stays_closed = part.lease.is_shared  # by an outer hold's work, and not by ours
     failure = await _each(parts, lambda part: give_back(part, driver))
     if failure is not None and not isinstance(failure, LockError):
         raise failure  # an interrupt

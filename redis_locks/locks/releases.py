@@ -38,10 +38,13 @@ async def by_any_token(
     return answer
 
 
-async def end(link: Link, lease: Lease) -> bool:
-    """Run the script that ends the hold; False if no token of it holds the lock."""
+async def end(link: Link, lease: Lease, *, stays_closed: bool) -> bool:
+    """Run the script that ends the hold; False if no token of it holds the lock.
+
+    `stays_closed`: whether its locks stay closed until `at_least` is over, if they have that.
+    """
     token = lease.token
-    end_of = _close if lease.plan.terms.at_least_ms and not lease.is_unused else _release
+    end_of = _close if stays_closed and lease.plan.terms.at_least_ms else _release
     if await end_of(link, lease, token):
         return True
 

@@ -219,8 +219,6 @@ class Lease:
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
     outage: Outage | None = None
     """What it went without, as its server could not be asked."""
-    is_unused = False
-    """Whether nobody worked under it, so that its locks need not stay closed after its end."""
     _conversion = _NONE
     """What is known of its change into another mode."""
     _open = _NO_HOLDS

@@ -89,6 +89,7 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.backend",
         "Hold.called_block",
         "Hold.cancelled",
+        "Hold.stays_closed",
         "Hold.commit_on",
         "Hold.detach_on",
         "Hold.downgrade_on",
