@@ -263,7 +263,7 @@ class Breaker:
 
     def _start(self) -> bool:
         """Have a thread that probes, and return whether there is one. The guard is held."""
-        if self._prober is not None:
+        if self._prober is not None and self._prober.is_alive():
             return True
         self._wake.clear()
         thread = threading.Thread(
@@ -322,11 +322,20 @@ class Breaker:
 def _probe(reference: ref[Breaker], wake: threading.Event) -> None:
     """Probe until the server answers, or until nobody uses the breaker any more."""
     pause = 0.0
-    while (breaker := reference()) is not None and breaker.check():
+    while (breaker := reference()) is not None and _goes_on(breaker):
         pause = breaker.pause_after(pause) if pause else FIRST_PAUSE
         del breaker
         if wake.wait(pause):
             wake.clear()
+
+
+def _goes_on(breaker: Breaker) -> bool:
+    """Probe, and return whether to go on. What the user's code raises, such as a handler of the log, ends no probing."""
+    try:
+        return breaker.check()
+    except Exception:
+        logger.exception("A probe of %s failed; trying again", breaker.description)
+        return True
 
 
 _breakers: WeakValueDictionary[str, Breaker] = WeakValueDictionary()

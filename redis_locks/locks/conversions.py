@@ -86,7 +86,12 @@ async def _end_again(driver: Driver, lease: Lease) -> None:
     lease.end_by_upgrade()
     with suppress(LockError):
         await driver.finish(
-            persist(driver, lambda link: end(link, lease), lease.deadline, lock=lease.name)
+            persist(
+                driver,
+                lambda link: end(link, lease, stays_closed=True),
+                lease.deadline,
+                lock=lease.name,
+            )
         )
 
 

@@ -324,6 +324,25 @@ def test_a_release_comes_as_soon_as_the_server_is_back(
         assert time.monotonic() - began < 1.5  # half a second, and room for a busy machine
 
 
+def test_an_error_in_the_thread_that_probes_does_not_keep_the_next_outage_from_ending(
+    server: EmbeddedServer, url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = Lock(name, using=url)
+
+    def refuse(record: logging.LogRecord) -> bool:
+        if getattr(record, "lock_event", "") == "back":
+            raise RuntimeError("of the user's own filter")
+        return True
+
+    monkeypatch.setattr(logging.getLogger("redis_locks"), "filters", [refuse])
+    for _ in range(2):
+        with stopped(server):
+            open_it(lock, url)
+        until(lambda: breaker_at(url).state is breaker.State.CLOSED)
+        monkeypatch.undo()
+    assert works(lock)
+
+
 def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, name: str) -> None:
     lock = Lock(name, using=url)
     with stopped(server):
