@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from time import monotonic
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.drivers.base import Driver
-from redis_locks.exceptions import LockError, LockLost
+from redis_locks.drivers.base import Driver, Link
+from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.locks.hold_errors import lost, refuse_upgrading, released, require_no_rows
 from redis_locks.locks.releases import end
 from redis_locks.protocol import acquire, replication, store
@@ -55,11 +57,26 @@ async def _upgrade(
     mode = f"upgrade:{lease.token}"
     request = replace(lease.request, token=token, mode=mode, reads=(), broken_off=0)
     patience = get_settings().deadlock_timeout
-    outcome = await acquire.acquire(driver, request, seconds, patience)
+    try:
+        outcome = await acquire.acquire(driver, request, seconds, patience)
+    except BaseException as error:
+        if driver.background is not None and (
+            isinstance(error, LockBackendError) or not isinstance(error, LockError)
+        ):
+            until = monotonic() + lease.lease_ms / 1000
+            driver.background.add(partial(_take_back, lease, request), until)
+        raise
     if isinstance(outcome, Refused):
         return outcome
     await _become_exclusive(driver, lease, request, outcome)
     return None
+
+
+async def _take_back(lease: Lease, request: Request, link: Link) -> None:
+    """Take back an upgrade that nobody may have heard of; and the hold, too, if it was released as what it was before."""
+    await store.abandon(link, request)
+    if not lease.is_open:
+        await end(link, lease)
 
 
 async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won: Won) -> None:

@@ -346,6 +346,21 @@ def test_what_an_acquire_has_to_take_back_is_taken_back_in_the_background(
     until(lambda: is_free(name, using=fault.server.url))
 
 
+def test_a_hold_that_was_to_be_upgraded_does_not_outlast_its_release(
+    fault: Fault, world: World, name: str
+) -> None:
+    """The server reads both when it goes on: it grants the upgrade, which hides the hold from its release."""
+    hold = held(world, Lock(name, mode="shared", using=fault.url, lease=60))
+    fault.begin()
+    for took in (
+        timed(lambda: world.do(hold, "upgrade", wait=0)),
+        timed(lambda: world.release(hold)),
+    ):
+        assert isinstance(took.outcome, LockBackendError)
+    fault.end()
+    until(lambda: is_free(name, using=fault.server.url))
+
+
 def test_a_lost_reply_costs_no_time(world: World, name: str) -> None:
     with (
         EmbeddedServer(use_environment=False) as server,
