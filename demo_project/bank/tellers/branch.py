@@ -109,6 +109,8 @@ class Branch(Crew):
         self._conn = conn
         self._job = Job(url, f"tellers:{uuid.uuid4().hex[:8]}", seconds)
         self._came = 0
+        self._free_at: dict[str, float] = {}
+        """When the permit of a crashed teller is free again, by this process's clock."""
         self.most_permits = 0
         self.set_permits(PERMITS)
         self.let_in(customers)
@@ -178,6 +180,8 @@ class Branch(Crew):
         crashed = "killed" in kinds
         if crashed:
             state = "crashed"
+            if holder:
+                self._free_at[who] = time.monotonic() + holder.lease_left
         elif "gone" in kinds or "ended" in kinds:
             state = "home"
         else:
@@ -193,12 +197,14 @@ class Branch(Crew):
         )
 
     def strips(self) -> dict[str, list[Stretch]]:
-        """Return for each teller when it had a permit, lately."""
+        """Return for each teller when it had a permit, lately; that of a crashed one until it is free again."""
         events = self.all_events
         now = time.monotonic() if self.is_at_work else max(event.at for event in events)
         began = now - SHOWN_SECONDS
         strips: dict[str, list[Stretch]] = {who: [] for who in TELLERS}
         for who, start, end, crashed in stretches(events):
+            if crashed and end is not None:
+                end = max(end, self._free_at.get(who, end))  # noqa: PLW2901 - it had the permit until then
             if end is None or end > began:
                 width = _FAR if end is None else end - start
                 strips[who].append(Stretch(f"{start - began:.2f}", f"{width:.2f}", crashed))
