@@ -8,6 +8,7 @@ monkey.patch_all()
 
 import json  # noqa: E402 - only what is imported from here on is patched
 import os  # noqa: E402
+import signal  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 import traceback  # noqa: E402
@@ -18,6 +19,7 @@ from typing import Any  # noqa: E402
 import django  # noqa: E402
 import gevent  # noqa: E402
 from django.conf import settings  # noqa: E402
+from django.test import override_settings  # noqa: E402
 
 settings.configure(
     REDIS_LOCKS={"CONNECTION": os.environ["REDIS_LOCKS_TEST_URL"], "DEADLOCK_TIMEOUT": 0.1},
@@ -36,7 +38,9 @@ from redis_locks import (  # noqa: E402
     inspection,
     lock_timeout,
 )
+from redis_locks.testing.server import EmbeddedServer  # noqa: E402
 from tests.support import leases  # noqa: E402
+from tests.support.breakers import breaker_at, open_it  # noqa: E402
 
 PATIENCE = 20.0
 
@@ -209,7 +213,78 @@ def a_generator_closed_by_another_greenlet_releases(name: str) -> None:
     assert inspection.lock(name) is None
 
 
+class TimeIsUp(OSError):
+    """As a time limit of a project's own may be."""
+
+
+class Stop(BaseException):
+    """As a task queue's own may be."""
+
+
+KINDS = (None, TimeoutError, TimeIsUp, ConnectionResetError, Stop)
+"""What a time limit raises; None: itself."""
+
+
+def gets_through(lock: Lock, seconds: float, kind: type[BaseException] | None) -> bool:
+    """Whether a time limit on an acquire reaches the caller as it is."""
+    limit = gevent.Timeout(seconds, kind)
+    try:
+        with limit:
+            lock.acquire()
+    except BaseException as error:  # noqa: BLE001 - judged here
+        return error is limit if kind is None else type(error) is kind
+    return False
+
+
+def cut(lock: Lock, *after: float) -> None:
+    """Let time limits end acquires of the lock, which cannot be had."""
+    for seconds in after:
+        for kind in KINDS:
+            asked = gevent.spawn(gets_through, lock, seconds, kind)
+            assert asked.get(timeout=PATIENCE), (seconds, kind)
+
+
+def a_time_limit_reaches_who_waits_in_line(name: str) -> None:
+    with Lock(name):
+        cut(Lock(name, wait=PATIENCE), 0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
+        until(lambda: waiting(name) == 0)
+    assert inspection.lock(name) is None
+
+
+def a_time_limit_reaches_who_waits_for_a_connection(name: str) -> None:
+    few = {**settings.REDIS_LOCKS, "MAX_CONNECTIONS": 10}
+    with override_settings(REDIS_LOCKS=few):
+        lock = Lock(name, wait=PATIENCE)
+        with lock:
+            crowd = [gevent.spawn(lock.acquire) for _ in range(30)]
+            until(lambda: waiting(name))
+            cut(lock, 0.0, 0.01, 0.1)
+            gevent.killall(crowd)
+            until(lambda: waiting(name) == 0)
+        assert inspection.lock(name) is None
+
+
+def a_time_limit_reaches_who_asks_a_silent_server(name: str) -> None:
+    with EmbeddedServer(use_environment=False) as server:
+        assert server.pid is not None
+        url = f"{server.url}?socket_timeout=0.5"
+        with Lock(name, using=url):
+            pass
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            cut(Lock(name, using=url, wait=None), 0.0, 0.01, 0.1)
+            open_it(Lock(name, using=url), url)
+            cut(Lock(name, using=url, wait=None), 0.0, 0.01, 0.1)
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        until(lambda: not breaker_at(url).is_open)
+        until(lambda: inspection.lock(name, using=url) is None)
+
+
 CHECKS = (
+    a_time_limit_reaches_who_waits_in_line,
+    a_time_limit_reaches_who_waits_for_a_connection,
+    a_time_limit_reaches_who_asks_a_silent_server,
     greenlets_and_threads_are_other_parties,
     a_generator_closed_by_another_greenlet_releases,
     others_run_while_one_waits_and_a_release_wakes_it,
