@@ -19,6 +19,8 @@ from typing import (
     overload,
 )
 
+from asgiref.sync import sync_to_async
+
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
@@ -267,16 +269,21 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         await self._blocks.pop().aend(exc)
 
     def status(self) -> RunStatus:
-        """Return what is known of the job; blocks for a round trip.
+        """Return what is known of the job; blocks for a round trip. With `record=` its row is asked as well.
 
         Raises:
             LockBackendError: Redis could not be asked.
         """
-        return run_blocking(self._job().status(Side(self._terms.using)))
+        job = self._job()
+        return job.status_by_record(run_blocking(job.status(Side(self._terms.using))))
 
     async def astatus(self) -> RunStatus:
         """Return what is known of the job; see `status`."""
-        return await self._job().status(await Side.of_loop(self._terms.using))
+        job = self._job()
+        status = await job.status(await Side.of_loop(self._terms.using))
+        if self._terms.record is None:
+            return status
+        return await sync_to_async(job.status_by_record)(status)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_blocks": CalledBlocks()}  # those that are open stay where they are

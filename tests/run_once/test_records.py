@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connections
 from django.db.transaction import atomic
 from django.test import override_settings
@@ -95,6 +96,14 @@ def test_a_job_that_redis_has_forgotten_does_not_run_again(
     assert 1 == payment.runs
     assert "done" == payment.job.status().state
     assert [1] == payment.job.status().result
+
+
+def test_the_status_is_that_of_the_record(payment: Payment, records: Records) -> None:
+    assert "new" == payment.job.status().state == async_to_sync(payment.job.astatus)().state
+    payment.call()
+    records.forget(payment.name)
+    for status in (payment.job.status(), async_to_sync(payment.job.astatus)()):
+        assert ("done", [1]) == (status.state, status.result)
 
 
 def test_a_job_that_fails_leaves_neither_record_nor_work(payment: Payment) -> None:
