@@ -1,5 +1,6 @@
 -- End an exclusive hold, but keep its locks closed until some time after the grant. Until then a holder has them that
--- nobody renews. It is no thread or task, so no wait for it is part of a deadlock. Safe to repeat.
+-- nobody renews. It is no thread or task, so no wait for it is part of a deadlock. Of a set, the locks that the token does
+-- not hold any more stay as they are. Safe to repeat.
 --
 -- KEYS: index lock...
 -- ARGV: token
@@ -14,11 +15,12 @@
 --include _queue
 
 local closer, at_least, who = ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local complete, done, since = true, true, clock()
+local held, done, since = {}, true, clock()
 for _, name in ipairs(all) do
   local holder, claim = exclusive(name)
-  complete, done = complete and holder == token, done and holder == closer
+  done = done and holder == closer
   if holder == token then
+    held[#held + 1] = name
     since = tonumber(string.match(claim, "^%d+ (%d+)"))
   end
 end
@@ -27,14 +29,13 @@ if done then
 end
 
 local ends = since + at_least
-local closes = complete and ends > clock()
 for _, name in ipairs(all) do
   let_go(name, token)
   save_cuts(state_of(name))
 end
-if closes then
-  list(all, ends)
-  for _, name in ipairs(all) do
+if #held > 0 and ends > clock() then
+  list(held, ends)
+  for _, name in ipairs(held) do
     local state = state_of(name)
     local fence = text(state.fence)
     local claim = claim_of(fence, text(now), "exclusive", "0", "-", "0", #all)
@@ -49,4 +50,4 @@ if closes then
 else
   settle(all)
 end
-return token .. (complete and " 1" or " 0")
+return token .. (#held == #all and " 1" or " 0")

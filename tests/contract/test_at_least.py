@@ -15,6 +15,7 @@ from redis_locks import (
     DeadlockDetected,
     Lock,
     LockError,
+    LockLost,
     LockNotAvailable,
     LockTimeout,
     Semaphore,
@@ -166,6 +167,14 @@ def test_a_set_closes_all_its_locks(name: str) -> None:
         pass
     assert not is_free(f"{name}:b")
     inspection.force_release(f"{name}:b")
+
+
+def test_a_force_release_of_one_lock_of_a_set_leaves_the_others_closed(name: str) -> None:
+    other = f"{name}:b"
+    with pytest.raises(LockLost), Lock(name, other, at_least=60):
+        inspection.force_release(other)
+    assert closed_for(name) > 55
+    assert is_free(other)
 
 
 def test_what_would_open_it_early_is_refused(name: str, client: redis.Redis) -> None:
