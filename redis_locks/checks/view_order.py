@@ -1,4 +1,4 @@
-"""System check of views whose lock comes before the check of permissions, so that strangers may hold it."""
+"""System check of views whose lock comes before the check of permissions, or that never take their mixin's lock."""
 
 from __future__ import annotations
 
@@ -8,18 +8,40 @@ from typing import Any
 from django.contrib.auth.mixins import AccessMixin
 from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
 
-from redis_locks.checks.urlconf import is_a, parts_of, routes
+from redis_locks.checks.urlconf import initkwargs_of, is_a, parts_of, routes
 from redis_locks.decorators.locked_function import LockedFunction
 from redis_locks.decorators.redis_lock import redis_lock
 from redis_locks.decorators.responses import is_api_view
-from redis_locks.decorators.view_calls import class_of, is_api_class
+from redis_locks.decorators.view_calls import class_of, is_api_class, needs_lock
 from redis_locks.views import RedisLockMixin
 
 BEFORE_PERMISSION = "redis_locks.W016"
+NO_METHOD = "redis_locks.W018"
 
 
 def check_view_order(**_: object) -> list[CheckMessage]:
-    """Return a warning for each view that takes its lock before it knows whether the client may do that."""
+    """Return a warning for each view that takes its lock too early, or never."""
+    return [*_too_early(), *_never()]
+
+
+def _never() -> Iterator[CheckMessage]:
+    """Yield a warning for each view with the mixin that handles none of its `lock_methods`."""
+    for route in routes():
+        kind = class_of(route.view)
+        # Of a viewset, another route may have the method.
+        if kind is None or not issubclass(kind, RedisLockMixin) or hasattr(route.view, "actions"):
+            continue
+        methods = initkwargs_of(route.view).get("lock_methods", kind.lock_methods)
+        if methods and not any(needs_lock(route.view, method) for method in methods):
+            yield Warning(
+                f"The view at {route.route!r} never takes its lock: {kind.__qualname__} handles none of its "
+                f"lock_methods, {', '.join(methods)}.",
+                hint="Name the methods that need the lock in lock_methods, leave RedisLockMixin out, or write lock_methods = ().",
+                id=NO_METHOD,
+            )
+
+
+def _too_early() -> list[CheckMessage]:
     return [
         Warning(
             f"The view at {route.route!r} takes its lock before it checks permissions. So strangers can wait for "

@@ -253,21 +253,29 @@ def test_an_order_that_reaches_the_lock_takes_it(view: type[View], name: str) ->
     assert 200 == view.as_view()(request, pk=name).status_code
 
 
-class LockFirst(RedisLockMixin, LoginRequiredMixin, View):
+class Posting(View):
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse("done")
+
+
+class LockFirst(RedisLockMixin, LoginRequiredMixin, Posting):
     lock_name = "x"
 
 
-class AccessFirst(UserPassesTestMixin, RedisLockMixin, View):
+class AccessFirst(UserPassesTestMixin, RedisLockMixin, Posting):
     lock_name = "x"
 
 
-class Permitted(RedisLockMixin, PermissionRequiredMixin, View):
+class Permitted(RedisLockMixin, PermissionRequiredMixin, Posting):
     lock_name = "x"
     permission_required = "x"
 
 
 class ApiWithPlainMixin(RedisLockMixin, APIView):
     lock_name = "x"
+
+    def post(self, request: Any) -> Response:
+        return Response("done")
 
 
 @method_decorator(redis_lock("x"), name="dispatch")
@@ -347,6 +355,26 @@ def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str)
 )
 def test_a_lock_after_the_check_of_permissions_is_right(view: Any) -> None:
     route(view)
+    assert [] == check_view_order()
+
+
+class OnlyGet(RedisLockMixin, View):
+    lock_name = "x"
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse("not locked")
+
+
+def test_a_view_that_never_takes_its_lock_is_found() -> None:
+    route(OnlyGet.as_view())
+    (found,) = check_view_order()
+    assert found.id == "redis_locks.W018"
+    assert "OnlyGet handles none of its lock_methods, POST, PUT, PATCH, DELETE" in found.msg
+
+
+@pytest.mark.parametrize("methods", [["GET"], []])
+def test_a_view_that_takes_its_lock_or_none_on_purpose_is_right(methods: list[str]) -> None:
+    route(OnlyGet.as_view(lock_methods=methods))
     assert [] == check_view_order()
 
 
