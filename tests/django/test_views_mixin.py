@@ -112,8 +112,8 @@ def test_a_lock_per_user_refuses_who_has_no_user(name: str) -> None:
         ({"lock_name": "x", "lock_methods": ["post"]}, "lock_methods"),
         ({"lock_name": "x", "lock_methods": None}, "lock_methods"),
         (
-            {"lock_name": "x", "lock_methods": ["POST", "PSOT"]},
-            "'PSOT', which never takes the lock",
+            {"lock_name": "x", "lock_methods": ["POST", "FETCH"]},
+            "'FETCH', which never takes the lock",
         ),
         ({"lock_name": "x", "lock_methods": ["HEAD", "OPTIONS"]}, "'HEAD', 'OPTIONS', which never"),
         (
