@@ -298,6 +298,10 @@ def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
     """Return the same connections, each step of which takes no longer than the thread has."""
 
     class InTime(kind):  # type: ignore[misc, valid-type]
+        # What redis-py wants to name when a connection fails, even that of a socket which has neither.
+        host: Any = None
+        port: Any = None
+
         def _connect(self) -> Any:
             self.socket_connect_timeout: float = seconds_left(self.socket_connect_timeout)
             return super()._connect()

@@ -7,7 +7,8 @@ from time import monotonic
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.time_limits import in_time, seconds_left
-from tests.support.interrupts import interrupt
+from redis_locks.testing.server import EmbeddedServer
+from tests.support.interrupts import interrupt, sweep
 
 LONG, SHORT = 1000.0, 10.0
 
@@ -46,3 +47,17 @@ def test_a_step_inside_a_step_ends_with_the_outer_one() -> None:
         return await in_time(driver, step(), monotonic() + LONG)
 
     assert run_blocking(in_time(driver, outer(), monotonic() + SHORT)) <= SHORT
+
+
+def test_a_time_limit_gets_through_at_any_step_of_connecting(
+    private_server: EmbeddedServer,
+) -> None:
+    """Also where redis-py takes it for one of its own."""
+    driver = backend_for(private_server.url).driver
+
+    def connect() -> None:
+        link = run_blocking(driver.checkout())
+        link.disconnect()
+        driver.checkin(link)
+
+    sweep(connect, 5, lambda _: None, kind=TimeoutError)
