@@ -124,7 +124,9 @@ async def persist(
                 ending = f"; lock {lock!r} ends with its lease" if lock else ""
                 tried = f"in {monotonic() - began:.1f} s"
                 note_failed_call(driver, error)
-                msg = f"{driver.description} does not answer {tried} ({error}){ending}"
+                said = f"{driver.description} does not answer {tried} ({error})"
+                # Of an open breaker the error says all, and nobody was asked.
+                msg = f"{error if isinstance(error, Away) else said}{ending}"
                 raise LockBackendError(msg) from error
         if pause := longest_pause(patience.failures):
             pause *= random.uniform(0.5, 1)  # noqa: S311 - jitter

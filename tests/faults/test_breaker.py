@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock, LockBackendError
+from redis_locks import Lock, LockBackendError, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.support.breakers import (
@@ -107,6 +107,17 @@ def test_a_connection_that_opens_no_other_one_has_answered_nothing(
     with stopped(server):
         fails(Lock(name, using=url, read=[("GET", name)]))
         assert breaker_at(url).trouble
+
+
+def test_whoever_asks_nobody_does_not_say_for_how_long(
+    server: EmbeddedServer, url: str, name: str
+) -> None:
+    with stopped(server):
+        open_it(Lock(name, using=url), url)
+        with pytest.raises(LockBackendError) as caught:
+            inspection.lock(name, using=url)
+    assert str(caught.value).startswith(f"{breaker_at(url).description} cannot be reached: ")
+    assert 1 == str(caught.value).count("cannot be reached")
 
 
 def test_without_trouble_there_is_no_thread(server: EmbeddedServer, url: str, name: str) -> None:
