@@ -97,7 +97,11 @@ class FencedModel(models.Model):
             if not isinstance(cls.fenced_by, str):
                 msg = f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}', not {cls.fenced_by!r}"
                 raise TypeError(msg)
-            parse(cls.fenced_by)
+            try:
+                parse(cls.fenced_by)
+            except ValueError as error:
+                msg = f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}': {error}"
+                raise ValueError(msg) from error
 
     def save(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
         """Save, under `hold` if one is given (or its fencing token), else under that of the row's lock around the caller.

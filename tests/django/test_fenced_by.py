@@ -355,8 +355,9 @@ def test_a_permit_and_a_new_row_are_written_as_by_a_lock(name: str) -> None:
 
 
 def test_a_wrong_declaration_is_named() -> None:
-    with pytest.raises(ValueError, match="no indexing"):
-        type("Bad", (FencedModel,), {"__module__": __name__, "fenced_by": "order:{pk[0]}"})
+    for wrong, why in (("order:{pk[0]}", "no indexing"), ("", "must not be empty")):
+        with pytest.raises(ValueError, match=f"Bad.fenced_by must be a template .*{why}"):
+            type("Bad", (FencedModel,), {"__module__": __name__, "fenced_by": wrong})
     with pytest.raises(TypeError, match="fenced_by must be a template"):
         type("Worse", (FencedModel,), {"__module__": __name__, "fenced_by": 5})
 
