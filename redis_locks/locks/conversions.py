@@ -76,7 +76,7 @@ async def _take_back(lease: Lease, request: Request, link: Link) -> None:
     """Take back an upgrade that nobody may have heard of; and the hold, too, if it was released as what it was before."""
     await store.abandon(link, request)
     if not lease.is_open:
-        await end(link, lease)
+        await end(link, lease, stays_closed=True)
 
 
 async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won: Won) -> None:

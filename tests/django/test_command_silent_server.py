@@ -14,6 +14,8 @@ from django.core.management import CommandError, call_command
 from tests.django.command_calls import fails
 from tests.django.command_line import Terminal
 
+pytestmark = pytest.mark.ci
+
 IN_TIME = 4.0
 """Seconds: three, and room for a busy machine."""
 
