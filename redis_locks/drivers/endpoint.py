@@ -298,10 +298,6 @@ def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
     """Return the same connections, each step of which takes no longer than the thread has."""
 
     class InTime(kind):  # type: ignore[misc, valid-type]
-        # What redis-py wants to name when a connection fails, even that of a socket which has neither.
-        host: Any = None
-        port: Any = None
-
         def _connect(self) -> Any:
             self.socket_connect_timeout: float = seconds_left(self.socket_connect_timeout)
             return super()._connect()
@@ -311,6 +307,12 @@ def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
                 self._sock.settimeout(seconds_left(self.socket_timeout))
             return super().read_response(*args, **options)
 
+    for name in (
+        "host",
+        "port",
+    ):  # redis-py names them when a connection fails, even of a socket which has neither
+        if not hasattr(kind, name):
+            setattr(InTime, name, None)
     InTime.__name__, InTime.__qualname__ = kind.__name__, kind.__qualname__
     return InTime
 

@@ -58,10 +58,7 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
         commit_guard: bool = True,
     ) -> None:
         if not _has_table(model):
-            msg = f"model must be a model that has a table, such as Order, not {model!r}"
-            if isinstance(model, Model | QuerySet):
-                msg += ": lock rows by lock_rows()"
-            raise TypeError(msg)
+            raise _no_model(model)
         alias = database if database is not None else router.db_for_write(model)
         super().__init__(
             model_lock_name(model, alias),
@@ -76,6 +73,13 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
             on_unavailable="raise",  # as rows do
         )
         self.options = varied(self.options, mode=row_mode(mode))
+
+
+def _no_model(given: object) -> TypeError:
+    # To show a queryset would run its query.
+    shown = "a queryset" if isinstance(given, QuerySet) else repr(given)
+    fix = ": lock rows by lock_rows()" if isinstance(given, Model | QuerySet) else ""
+    return TypeError(f"model must be a model that has a table, such as Order, not {shown}{fix}")
 
 
 def _has_table(model: object) -> bool:

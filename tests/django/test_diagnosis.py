@@ -41,8 +41,9 @@ def test_every_finding_that_is_not_ok_says_how_to_fix_it(private_server: Embedde
     assert findings["persistence"].fix
 
 
-def test_no_server_is_the_only_finding() -> None:
-    (finding,) = diagnosis.diagnose(using="unix:///nonexistent/server.sock")
+def test_no_server_is_the_only_finding(name: str) -> None:
+    socket = f"/nonexistent/{name}.sock"  # of which this process has not heard yet
+    (finding,) = diagnosis.diagnose(using=f"unix://{socket}")
     assert (diagnosis.REACHABLE, Level.ERROR) == (finding.check, finding.level)
     assert "nonexistent" in finding.message
 
