@@ -242,13 +242,13 @@ def test_an_optimistic_transaction_follows_its_slot(on_nodes: Nodes, name: str, 
                     client.incr(key)
 
             body = Adding(keys[0], 1, disturb)
-            assert 1 == side.run(body, *keys, escalate_to=each)
+            assert 1 == side.run(body, *keys, using=on_nodes.url, escalate_to=each)
             assert (3, b"1") == (body.calls, client.get(keys[0]))
             slot = client.keyslot(keys[0])
             target = next(other for other in on_nodes.masters if other is not node)
             for total, to in ((2, target), (3, node)):
                 on_nodes.move(slot, to)
-                assert total == side.run(Adding(keys[0]), *keys)
+                assert total == side.run(Adding(keys[0]), *keys, using=on_nodes.url)
                 assert b"%d" % total == client.get(keys[0])
         assert [] == inspection.names()
 
@@ -257,7 +257,7 @@ def test_keys_of_two_slots_make_no_transaction(on_nodes: Nodes, name: str, side:
     first, second, _ = on_nodes.one_for_each(name).values()
     body = Adding(key_beside(first, name))
     with pytest.raises(ValueError, match="different slots"):
-        side.run(body, key_beside(first, name), key_beside(second, name))
+        side.run(body, key_beside(first, name), key_beside(second, name), using=on_nodes.url)
     assert 0 == body.calls
 
 

@@ -9,6 +9,7 @@ import redis
 import redis.asyncio as aioredis
 import valkey
 import valkey.asyncio
+from django.conf import settings
 from django.test import override_settings
 from redis.cluster import ClusterNode
 
@@ -190,6 +191,6 @@ def test_optimistic_transactions_find_the_cluster_by_its_setting(
         pipe.multi()
         pipe.set(name, 7)
 
-    optimistic.run(write, name)
+    optimistic.run(write, name, using=settings.REDIS_LOCKS["CONNECTION"])
     with redis.RedisCluster("127.0.0.1", on_nodes.masters[0].port) as client:
         assert b"7" == client.get(name)
