@@ -282,7 +282,8 @@ class Collector:
             with self._guard:
                 # In this order: a caller that still saw the thread has appended before this.
                 self._thread, self.most = None, 1
-                if not (self.pending or self._tallies or self._unsent):
+                # What a server that is away has not taken by the end of the process is lost with that.
+                if self._ending.is_set() or not (self.pending or self._tallies or self._unsent):
                     return
                 self._thread, self.most = threading.current_thread(), BATCH
 

@@ -251,6 +251,19 @@ def test_a_hold_that_an_outage_lost_is_counted_once_the_server_is_back(
         assert not collector._unsent
 
 
+def test_the_end_of_a_process_does_not_go_on_for_a_server_that_is_away(name: str) -> None:
+    own = Collector()
+    nowhere = backend_for(f"unix:///nonexistent/{name}.sock").driver.description
+    own.pending.append(("timed_out", (nowhere, (name,)), None))
+    own.catch_up()
+    thread = own._thread
+    assert thread is not None
+    own.end()
+    thread.join(3)
+    assert not thread.is_alive()
+    assert own._unsent  # it is lost with the process
+
+
 def test_figures_whose_reply_was_lost_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with Lock("a"):
         pass
