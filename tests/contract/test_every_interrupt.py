@@ -8,10 +8,8 @@ from threading import Event, Thread
 
 import pytest
 import redis
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
-from django.test import override_settings
 
 from redis_locks import Lock, inspection, redis_lock
 from redis_locks.rows import lock_rows
@@ -265,13 +263,6 @@ SHAPES = [
 
 
 OF_ROWS = [rows, free_rows, nested_rows, rows_in_a_transaction]
-
-
-@pytest.fixture(autouse=True)
-def many_connections() -> Iterator[None]:
-    """A sweep keeps all that was raised, with the frames of each, and so the connections that they had."""
-    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "MAX_CONNECTIONS": 10_000}):
-        yield
 
 
 @pytest.fixture

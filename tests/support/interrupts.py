@@ -13,6 +13,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from django.conf import settings
+from django.test import override_settings
+
 import redis_locks
 from redis_locks.connections.backends import known
 from redis_locks.protocol.callers import open_around
@@ -98,7 +101,22 @@ def sweep(
     keep: bool = True,
     kind: type[BaseException] = KeyboardInterrupt,
 ) -> None:
-    """Interrupt it at every so-manieth event, and check what is true after each; `keep` all exceptions till the end."""
+    """Interrupt it at every so-manieth event, and check what is true after each; `keep` all exceptions till the end.
+
+    With them the frames of each are kept, and so the connections that they had: it may have many.
+    """
+    with override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "MAX_CONNECTIONS": 10_000}):
+        _sweep(run, step, check, keep=keep, kind=kind)
+
+
+def _sweep(
+    run: Callable[[], object],
+    step: int,
+    check: Callable[[str], None],
+    *,
+    keep: bool,
+    kind: type[BaseException],
+) -> None:
     run()  # warm
     kept: list[BaseException | None] = []
     at = 1
