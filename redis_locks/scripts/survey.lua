@@ -17,7 +17,7 @@
 
 local MOST = 10
 -- So many places of a line are looked at at least, and so many more in all.
-local PLACES, places_left = 100, 1000
+local PLACES, places_left = 25, 100
 
 -- A process listens to its holders' channel soon after a hold begins: see `connected` in `story.py`.
 local LISTENS_FROM_MS = 2000
