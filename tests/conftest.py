@@ -92,8 +92,11 @@ def redis_server(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]
 @pytest.fixture
 def private_server() -> Iterator[EmbeddedServer]:
     """A server of this test alone, to be killed and restarted at will."""
+    from tests.support.connections import stop_listening
+
     with EmbeddedServer(use_environment=False) as server:
         yield server
+        stop_listening()
 
 
 @pytest.fixture

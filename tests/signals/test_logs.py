@@ -15,13 +15,13 @@ from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
 @pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Any:
-    """(level, text) of each line, at all levels."""
+def lines(caplog: pytest.LogCaptureFixture, name: str) -> Any:
+    """(level, text) of each line about the locks of this test, at all levels."""
     caplog.set_level(logging.DEBUG, "redis_locks")
     return lambda: [
         (record.levelname, record.getMessage())
         for record in caplog.records
-        if record.name == "redis_locks"
+        if record.name == "redis_locks" and name in record.getMessage()
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from redis_locks.connections import resolution
 from redis_locks.connections.backends import backend_for
 from redis_locks.connections.resolution import resolve
+from redis_locks.drivers import listener_thread
 from redis_locks.drivers.asynchronous import AsyncDriver, AsyncLink
 from redis_locks.drivers.base import Call, CutShort, LinkBroken, Unreachable, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
@@ -43,6 +44,7 @@ __all__ = [
     "run_blocking",
     "sentinels_say",
     "server_of",
+    "stop_listening",
     "use_for_default",
 ]
 
@@ -60,6 +62,13 @@ def open_links(count: int) -> None:
 def listening() -> AbstractContextManager[object]:
     """Keep the connection open in the block that tells of holds which others end; else a hold of some age opens it."""
     return run_blocking(backend_for(None).renewer.listening())
+
+
+def stop_listening() -> None:
+    """End the threads that listen to servers: they would go on for seconds, and log that one has ended."""
+    for thread in list(listener_thread._THREADS.values()):
+        thread.pins.clear()
+        thread.close()
 
 
 def drop_idle(using: str) -> None:
