@@ -30,6 +30,7 @@ VERSIONS = [
     ("3.13", "6.1"),
     ("3.14", "6.1"),
 ]
+TEST_SETTINGS = {"DJANGO_SETTINGS_MODULE": "tests.settings"}
 PYTHON = "3.13"  # for sessions whose result depends on it
 # Packages that are installed beside us, each of which has its own wish for redis-py.
 NEIGHBOURS = [
@@ -49,12 +50,13 @@ def dependency_group(name: str) -> list[str]:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style and spelling."""
-    session.install(*dependency_group("lint"))
+    """Check style, spelling, our English and the layout; warn of texts without a translation."""
+    session.install("-e", ".[test]", *dependency_group("lint"))
     failed = []
-    for command in (["ruff", "check"], ["ruff", "format", "--check"], ["codespell"]):
+    ours = ["python", "-m", "tests.architecture.lint"]
+    for command in (["ruff", "check"], ["ruff", "format", "--check"], ["codespell"], ours):
         try:
-            session.run(*command)
+            session.run(*command, env=TEST_SETTINGS)
         except CommandFailed:
             failed.append(" ".join(command))
     if failed:
@@ -379,8 +381,10 @@ print(redis_locks.__version__, "gives all its names, from", redis_locks.__file__
 
 @nox.session(python=PYTHON)
 def release(session: nox.Session) -> None:
-    """Rehearse a release: build, check, install in a clean environment, and run the demo from the sdist."""
-    session.install(*dependency_group("release"))
+    """Rehearse a release: check the translations, build, install in a clean environment, and run the demo from the sdist."""
+    session.install("-e", ".[test]", *dependency_group("release"))
+    lint = ("-m", "tests.architecture.lint", "--translated")
+    session.run("python", *lint, env=TEST_SETTINGS)
     dist = Path("dist").resolve()
     shutil.rmtree(dist, ignore_errors=True)
     session.run("python", "-m", "build", "--outdir", str(dist))

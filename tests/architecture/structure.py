@@ -1,4 +1,4 @@
-"""Count how the package is laid out, from its text and from pyproject.toml; run by `test_budgets`."""
+"""Count how the package is laid out, from its text and from pyproject.toml; run by `lint` and `test_budgets`."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ translation, and the compiled files are written. It needs Babel, but no gettext 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import django
-from babel.messages.catalog import Catalog
+from babel.messages.catalog import Catalog, Message
 from babel.messages.extract import extract
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
@@ -66,6 +66,11 @@ def texts() -> Catalog:
 def translated(language: str) -> Catalog:
     with po_file(language).open("rb") as file:
         return read_po(file, locale=language)
+
+
+def names(messages: Iterable[Message]) -> set[tuple[str | None, str]]:
+    """Return the context and the text of each message."""
+    return {(message.context, str(message.id)) for message in messages if message.id}
 
 
 def up_to_date(language: str) -> bytes:
