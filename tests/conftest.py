@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 import redis
 from django.conf import settings
+from django.core.management.color import no_style
 from django.core.signals import setting_changed
 from django.db import connections
+from django.test import TransactionTestCase
 
 from redis_locks.statistics import collector
 from redis_locks.testing.server import EmbeddedServer
@@ -51,6 +53,22 @@ VERDICTS = (
     "demo/test_money.py",
 )
 """Tests that count what must never happen: they are not run again, not even under `--reruns`."""
+
+
+MADE_BY_MIGRATE = {"auth_permission", "django_content_type", "django_migrations"}
+"""Tables whose rows tests leave as they are."""
+
+
+def _empty_tables(case: Any) -> None:
+    """Delete what a test committed. Django's flush then makes all permissions anew, which takes longer than most tests."""
+    for alias in case._databases_names(include_mirrors=False):
+        connection = connections[alias]
+        tables = set(connection.introspection.django_table_names(include_views=False))
+        statements = connection.ops.sql_flush(no_style(), sorted(tables - MADE_BY_MIGRATE))
+        connection.ops.execute_sql_flush(statements)
+
+
+TransactionTestCase._fixture_teardown = _empty_tables  # type: ignore[method-assign]
 
 
 WORKERS = 4
@@ -91,6 +109,9 @@ def redis_server(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]
     settings.REDIS_URL = server.url
     os.environ["REDIS_LOCKS_TEST_URL"] = server.url
     yield server
+    from tests.support.connections import stop_listening
+
+    stop_listening()
     os.environ.pop("REDIS_LOCKS_TEST_URL", None)
 
 

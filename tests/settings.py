@@ -26,7 +26,12 @@ DATABASES = {
         "ENGINE": "django.db.backends.sqlite3",
         # The processes that tests start are told the file of their tests.
         "NAME": os.environ.get("REDIS_LOCKS_TEST_DATABASE", ":memory:"),
-        "OPTIONS": {"timeout": 20, "transaction_mode": "IMMEDIATE"},
+        "OPTIONS": {
+            "timeout": 20,
+            "transaction_mode": "IMMEDIATE",
+            # No test cuts the power.
+            "init_command": "PRAGMA synchronous = OFF",
+        },
         # A file, not memory: threads and the browser's server need connections of their own.
         "TEST": {
             "NAME": str(Path(tempfile.gettempdir(), f"redis_locks_tests_{os.getpid()}.sqlite3"))
