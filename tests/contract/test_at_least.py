@@ -89,7 +89,7 @@ def test_async_code_and_decorated_functions_close_as_well(name: str) -> None:
     assert closed_for(name) > 55
     inspection.force_release(name)
 
-    @redis_lock(name, at_least=60, on_conflict="skip")
+    @redis_lock(name, at_least=60, wait=0.1, on_conflict="skip")
     def report() -> str:
         return "ran"
 

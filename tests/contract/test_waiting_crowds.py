@@ -90,7 +90,13 @@ def deadlock_found(
     "count",
     [150, pytest.param(1500, marks=[pytest.mark.ci, pytest.mark.timed, pytest.mark.timeout(300)])],
 )
-@pytest.mark.parametrize("shape", ["hot lock", "chain", "star of sets"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        "hot lock",
+        *(pytest.param(shape, marks=pytest.mark.ci) for shape in ("chain", "star of sets")),
+    ],
+)
 def test_a_crowd_that_waits_is_no_burden_and_hides_no_deadlock(
     tasks: Tasks, name: str, private_server: EmbeddedServer, shape: str, count: int
 ) -> None:

@@ -253,6 +253,7 @@ def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis)
     assert "staff cancelled" in staff.get(reverse(LIST)).content.decode()
 
 
+@pytest.mark.ci
 def test_a_run_whose_row_is_deleted_ends(staff: Client, client: redis.Redis) -> None:
     plan = Plan(seconds=10, workers=(1,), accounts=("hot",), strategies=("script",), rounds=1)
     pk = COMPARISONS.start(plan)

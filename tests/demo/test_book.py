@@ -101,6 +101,7 @@ def test_the_fourth_lock_is_measured_where_the_server_has_its_command(
     assert book.ON_ANY_SERVER == for_this_server(PLAN).table_locks
 
 
+@pytest.mark.ci
 def test_a_run_is_cancelled_while_it_measures_the_table(few: None, left: None) -> None:
     def cancel() -> None:
         COMPARISONS.cancel(Comparison.objects.get().pk, "somebody")

@@ -260,6 +260,7 @@ def test_an_experiment_ends_with_the_demo(
     assert not psutil.wait_procs(actors, timeout=5)[1]
 
 
+@pytest.mark.ci
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("command", [pytest.param("compare", marks=pytest.mark.ci), "demo"])
 def test_a_database_that_is_not_there_is_said_in_one_line(

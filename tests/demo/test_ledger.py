@@ -69,6 +69,7 @@ def test_each_acknowledged_transfer_is_in_the_ledger_once_whatever_fails(
     assert not [*client.scan_iter("account:ledger-*")]
 
 
+@pytest.mark.ci
 def test_a_clerk_that_does_not_answer_is_not_waited_for_without_end(client: redis.Redis) -> None:
     job = {"way": "redis_lock", "url": url_of(client), "ledger": "ledger-silent"}
     with Actor("clerk", CLERK, job) as clerk:

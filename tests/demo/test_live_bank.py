@@ -144,6 +144,7 @@ def test_what_changes_money_is_refused_by_get_and_without_the_token(
     assert CUSTOMERS == read_balances(bank, CUSTOMERS)
 
 
+@pytest.mark.ci
 def test_a_race_with_locks_moves_all_and_shows_who_waited_for_whom(bank: redis.Redis) -> None:
     response = post("race", RACED | {"race-strategy": "redis_lock"})
     assert "Every cent is where it should be." in text_of(response)
@@ -207,6 +208,7 @@ def test_racing_all_three_shows_what_the_shop_lost_without_locking(
     assert not [*bank.scan_iter("account:customer-*"), *bank.scan_iter("account:shop-*")]
 
 
+@pytest.mark.ci
 def test_a_slow_race_leaves_a_queue_to_look_at_and_then_its_result(
     bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +272,7 @@ def test_nobody_else_changes_balances_while_a_race_counts_them(
     assert CUSTOMERS | {"carol": 7} == read_balances(bank, CUSTOMERS)
 
 
+@pytest.mark.ci
 def test_transfers_go_on_beside_each_other_and_a_race_waits_for_them(
     bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ REFUSED = "Every cent is right: the server refused A's late withdrawal, and A wa
 RIGHT = "Every cent is right."
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("problem", "book", "ours"),
     [

@@ -24,6 +24,7 @@ print("djDebug" in Client(SERVER_NAME="localhost").get("/").content.decode())
 """
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_browser_sees_the_panel_of_locks_until_it_switches_that_off(tmp_path: Path) -> None:
     environment = {

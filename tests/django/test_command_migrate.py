@@ -98,6 +98,7 @@ def runs(project: Path) -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
+@pytest.mark.ci
 def test_one_instance_migrates_and_the_others_find_nothing_left(project: Path) -> None:
     instances = [start(project) for _ in range(3)]
     until(lambda: runs(project))

@@ -102,6 +102,7 @@ def test_a_lock_that_stays_closed_has_no_holder_that_could_die(viewer: Client) -
     assert "holder gone" not in "".join(rows(html))
 
 
+@pytest.mark.ci
 def test_a_stuck_holder_is_found_while_others_wait(viewer: Client, name: str) -> None:
     # Stale for the last third of its lease.
     with worker(name, "15") as process, calm(), waited_for(name):
@@ -169,6 +170,7 @@ def page_of_deadlocks() -> str:
     return reverse("admin:redis_locks_lock_deadlocks")
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("own_prefix")
 def test_a_convoy_is_told_from_a_stuck_lock(viewer: Client) -> None:
     over = Event()

@@ -107,6 +107,7 @@ def modes(error: DeadlockDetected) -> list[str]:
     return [wait.mode for wait in error.circle]
 
 
+@pytest.mark.ci
 def test_a_circle_of_a_process_a_thread_and_a_task_is_found_in_time(
     redis_server: EmbeddedServer, name: str, server_side: Observer
 ) -> None:

@@ -57,6 +57,7 @@ def test_simultaneous_acquires_of_an_expired_lock_grant_exactly_one(crew: Crew, 
         assert 1 == granted.count(True)
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_no_two_of_ten_processes_ever_believe_at_the_same_time_that_they_hold(

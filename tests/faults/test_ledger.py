@@ -43,6 +43,7 @@ def test_a_lock_released_before_commit_loses_updates(postgres: str, crew: Crew, 
     assert 0 < total_after(crew, postgres, name, "naive") < INCREMENTS
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.postgres
 @pytest.mark.timeout(400)

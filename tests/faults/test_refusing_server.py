@@ -161,7 +161,7 @@ def test_a_server_that_forgets_its_scripts_meanwhile_still_hands_off_renews_and_
     assert set() == server_side.left_of(name)
 
 
-@pytest.mark.parametrize("kind", ["ALL", "WRITE"])
+@pytest.mark.parametrize("kind", ["ALL", pytest.param("WRITE", marks=pytest.mark.ci)])
 def test_a_paused_server_delays_and_nothing_else(
     world: World, name: str, private_server: EmbeddedServer, server_side: Observer, kind: str
 ) -> None:

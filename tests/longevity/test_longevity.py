@@ -11,6 +11,8 @@ import pytest
 from tests.longevity.vital_signs import OF_A_PROCESS, OF_A_SERVER, Chart, Sign, Trend, trend
 from tests.longevity.world import Verdict, live
 
+pytestmark = pytest.mark.ci
+
 SAMPLES = 180
 MEMORY, THREADS, FILES = (OF_A_PROCESS[what] for what in ("resident", "threads", "files"))
 

@@ -10,6 +10,8 @@ from tests.machines.library import LibraryMachine
 from tests.machines.machine import run
 from tests.machines.scripted import ScriptMachine
 
+pytestmark = pytest.mark.ci
+
 LONG = int(os.environ.get("REDIS_LOCKS_EXAMPLES", "300"))
 long = pytest.mark.long
 

@@ -10,6 +10,8 @@ from tests.machines.machine import run
 from tests.machines.mutants import MUTANTS, mutated
 from tests.machines.scripted import ScriptMachine, clock_stands
 
+pytestmark = pytest.mark.ci
+
 EXACT = "a lease that ends a millisecond early"
 
 QUICK = {

@@ -39,7 +39,7 @@ def configured(server: EmbeddedServer, protocol: int, backend: str | None) -> An
     )
 
 
-@pytest.mark.parametrize("backend", [None, DJANGO, PACKAGE])
+@pytest.mark.parametrize("backend", [None, DJANGO, pytest.param(PACKAGE, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_wait_ends_with_a_message_whatever_protocol_the_user_s_client_speaks(
     world: World,

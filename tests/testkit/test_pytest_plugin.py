@@ -308,6 +308,7 @@ def test_the_override_that_is_nearest_to_a_test_counts(tmp_path: Path, workers: 
     assert "13 passed" in printed, printed
 
 
+@pytest.mark.ci
 def test_a_setting_that_is_no_outcome_is_refused(tmp_path: Path) -> None:
     printed = run_suite(
         tmp_path, NEAREST_CONFTEST, NEAREST_SUITE, "-pno:django", "-o=override_locks=free"
