@@ -111,7 +111,7 @@ def redis_server(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]
     yield server
     from tests.support.connections import stop_listening
 
-    stop_listening()
+    stop_listening(server.url)
     os.environ.pop("REDIS_LOCKS_TEST_URL", None)
 
 
@@ -122,7 +122,7 @@ def private_server() -> Iterator[EmbeddedServer]:
 
     with EmbeddedServer(use_environment=False) as server:
         yield server
-        stop_listening()
+        stop_listening(server.url)
 
 
 @pytest.fixture

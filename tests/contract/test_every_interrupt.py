@@ -20,7 +20,7 @@ from tests.support.world import PATIENCE, Observer, Threads, keys_of, until
 
 LEASE = 30
 MODEL = "ledger.Counter@default"
-STEP = 97
+STEP = 59
 
 Run = Callable[[], object]
 Shape = Callable[[Lock], Run]

@@ -114,8 +114,7 @@ class Records:
         return left
 
     def without_expiry(self) -> list[bytes]:
-        ours = self.client.scan_iter(match="redis_locks*")
-        return [key for key in ours if self.client.ttl(key) == -1]
+        return list(stored.without_expiry(self.client, "redis_locks*"))
 
 
 def begun(workers: Workers, job: run_once, **options: Any) -> Attempt:

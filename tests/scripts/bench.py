@@ -174,11 +174,10 @@ class Bench:
         return self.client.smembers(foreign) == FOREIGN and self.client.ttl(foreign) == -1
 
     def all_keys(self) -> set[bytes]:
-        return set(self.client.scan_iter(match=f"{self.prefix}*"))
+        return set(self.client.scan_iter(match=f"{self.prefix}*", count=1000))
 
     def keys_without_expiry(self) -> list[bytes]:
-        keys = self.all_keys() - self._foreign
-        return [key for key in keys if self.client.ttl(key) == -1]
+        return list(stored.without_expiry(self.client, f"{self.prefix}*") - self._foreign)
 
     def close(self) -> None:
         for subscription in self._subscriptions:

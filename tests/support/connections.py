@@ -64,11 +64,13 @@ def listening() -> AbstractContextManager[object]:
     return run_blocking(backend_for(None).renewer.listening())
 
 
-def stop_listening() -> None:
-    """End the threads that listen to servers: they would go on for seconds, and log that one has ended."""
+def stop_listening(url: str) -> None:
+    """End the threads that listen to a server: they would go on for seconds, and log that it has ended."""
     for thread in list(listener_thread._THREADS.values()):
-        thread.pins.clear()
-        thread.close()
+        link: Any = thread._link
+        if link is not None and link.endpoint.description.startswith(url):
+            thread.pins.clear()
+            thread.close()
 
 
 def drop_idle(using: str) -> None:

@@ -13,6 +13,20 @@ _NEW = b"3 0 0 0 0"
 _SHARED_UNTIL, _FENCE, _EXPIRES = 1, 2, 3
 
 
+_WITHOUT_EXPIRY = """
+local found = {}
+for _, key in ipairs(redis.call("KEYS", ARGV[1])) do
+    if redis.call("TTL", key) == -1 then found[#found + 1] = key end
+end
+return found
+"""
+
+
+def without_expiry(client: Any, pattern: str) -> set[bytes]:
+    """Return the keys of a pattern that would stay for good; in one round trip, for there may be thousands."""
+    return set(client.eval(_WITHOUT_EXPIRY, 0, pattern))
+
+
 def fence(client: Any, lock: bytes) -> int:
     """Return the last fencing token given out."""
     return int(client.hget(lock, "state").split()[_FENCE])
