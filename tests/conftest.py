@@ -22,6 +22,7 @@ from django.test import TransactionTestCase
 from redis_locks.statistics import collector
 from redis_locks.testing.server import EmbeddedServer
 from tests import postgres as postgresql
+from tests.faults.proxy import Proxy
 
 # Started in the background or under nohup, these are ignored, and so they would be by the processes
 # of the tests, which are to be interrupted.
@@ -123,6 +124,13 @@ def private_server() -> Iterator[EmbeddedServer]:
     with EmbeddedServer(use_environment=False) as server:
         yield server
         stop_listening(server.url)
+
+
+@pytest.fixture
+def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
+    """A way to the server that can be cut, and that can lose replies."""
+    with Proxy(redis_server.url) as made:
+        yield made
 
 
 @pytest.fixture

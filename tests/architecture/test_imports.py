@@ -102,10 +102,12 @@ def reaching() -> dict[str, set[str]]:
     return {path.relative_to(TESTS).as_posix(): what for path, what in found.items() if what}
 
 
+@pytest.mark.ci
 def test_tests_of_behaviour_reach_inside_through_support_only() -> None:
     assert {} == {path: what for path, what in reaching().items() if path not in STILL_INSIDE}
 
 
+@pytest.mark.ci
 def test_the_list_of_exceptions_has_no_others() -> None:
     assert set() == STILL_INSIDE - set(reaching())
 

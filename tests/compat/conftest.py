@@ -7,7 +7,6 @@ import redis
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.worlds import OURS, THEIRS, World
-from tests.faults.proxy import Proxy
 from tests.support.world import until
 
 
@@ -75,9 +74,3 @@ class Observer:
 @pytest.fixture
 def server_side(client: redis.Redis, name: str) -> Observer:
     return Observer(client, name)
-
-
-@pytest.fixture
-def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
-    with Proxy(redis_server.url) as made:
-        yield made

@@ -22,7 +22,13 @@ __all__ = ["viewer"]
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("theme", ["unfold", "jazzmin", "grappelli", "none"])
+@pytest.mark.parametrize(
+    "theme",
+    [
+        "unfold",
+        *(pytest.param(theme, marks=pytest.mark.ci) for theme in ("jazzmin", "grappelli", "none")),
+    ],
+)
 def test_the_pages_render_under_a_theme(theme: str, redis_server: EmbeddedServer) -> None:
     if theme != "none":
         pytest.importorskip(theme)

@@ -53,7 +53,7 @@ def test_a_lock_kept_until_the_transaction_ends_loses_none(
     assert INCREMENTS == total_after(crew, postgres, name, "decorated", "inside")
 
 
-@pytest.mark.parametrize("by", ["save", "update"])
+@pytest.mark.parametrize("by", ["save", pytest.param("update", marks=pytest.mark.ci)])
 def test_the_late_write_of_a_holder_stopped_past_its_lease_is_refused(
     database: str, crew: Crew, name: str, by: str
 ) -> None:

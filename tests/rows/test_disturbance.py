@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,12 +21,6 @@ from tests.support.world import PATIENCE, Observer, Tasks, World
 
 Make = Callable[..., Counter]
 MODEL = "ledger.Counter@default"
-
-
-@pytest.fixture
-def proxy(redis_server: Any) -> Iterator[Proxy]:
-    with Proxy(redis_server.url) as made:
-        yield made
 
 
 def name_of(row: Counter) -> str:

@@ -5,8 +5,6 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from redis_locks.testing.server import EmbeddedServer
-from tests.faults.proxy import Proxy
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, Workers
 
 
@@ -23,9 +21,3 @@ def records(client: redis.Redis) -> Iterator[Records]:
     made = Records(client)
     yield made
     assert [] == made.without_expiry()
-
-
-@pytest.fixture
-def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
-    with Proxy(redis_server.url) as made:
-        yield made

@@ -298,7 +298,7 @@ def test_the_fixtures_server_is_the_test_processs(
     assert redis_locks.url == os.environ["REDIS_LOCKS_TEST_URL"]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.ci)])
 def test_the_override_that_is_nearest_to_a_test_counts(tmp_path: Path, workers: int) -> None:
     setting = "-o=override_locks=granted"
     parallel = ["-pxdist", f"-n{workers}"] if workers else []
