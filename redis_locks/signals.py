@@ -61,7 +61,6 @@ from redis_locks.values.interrupts import is_interrupt
 
 __all__ = [
     "LockEvent",
-    "LockSignal",
     "deadlock_detected",
     "lock_acquired",
     "lock_adopted",

@@ -10,63 +10,17 @@ from django.http.response import HttpResponseBase
 from rest_framework.exceptions import APIException
 from rest_framework.views import APIView
 
-from redis_locks.conf.settings import get_settings
-from redis_locks.decorators.answers import (
-    CONFLICT_MESSAGE,
-    UNAVAILABLE_MESSAGE,
-    answer_to,
-)
+from redis_locks.decorators.answers import answer_to
 from redis_locks.exceptions import LockError
 
 
-class LockedAPIException(APIException):  # type: ignore[misc]  # has no types
-    """Answers with REDIS_LOCKS["CONFLICT_STATUS"] (423) and, for an `error`, with Retry-After.
-
-    Args:
-        error: Why the lock was not available; None if that is not known. Its text, which names the
-            lock, does not reach the client.
-        detail: The text for the client; None is a general one.
-        code: The framework's error code; None is "locked".
-    """
-
-    default_detail = CONFLICT_MESSAGE
-    default_code = "locked"
-
-    def __init__(
-        self, error: LockError | None = None, detail: object = None, code: str | None = None
-    ) -> None:
-        super().__init__(detail, code)
-        self.status_code = get_settings().conflict_status
-        # The framework turns it into Retry-After.
-        self.wait = None if error is None else answer_to(error).retry_after
-
-
-class LockUnavailableAPIException(APIException):  # type: ignore[misc]  # has no types
-    """Answers with 503 and Retry-After: the server of the locks cannot be asked.
-
-    Args:
-        error: What it said; its text does not reach the client.
-        detail: The text for the client; None is a general one.
-        code: The framework's error code; None is "unavailable".
-    """
-
-    status_code = 503
-    default_detail = UNAVAILABLE_MESSAGE
-    default_code = "unavailable"
-
-    def __init__(self, error: LockError, detail: object = None, code: str | None = None) -> None:
-        super().__init__(detail, code)
-        self.wait = answer_to(error).retry_after
-
-
 def api_error(error: LockError, conflict_status: int | None = None) -> APIException:
-    """Return the framework's error for one of `answers.ANSWERED`."""
+    """Return the framework's error for one of `answers.ANSWERED`; the text of `error` does not reach the client."""
     answer = answer_to(error, conflict_status)
-    if answer.code == "unavailable":
-        return LockUnavailableAPIException(error)
-    locked = LockedAPIException(error)
-    locked.status_code = answer.status
-    return locked
+    made = APIException(answer.message, answer.code)
+    made.status_code = answer.status
+    made.wait = answer.retry_after  # The framework turns it into Retry-After.
+    return made
 
 
 def api_response(

@@ -12,7 +12,7 @@ warning that says which right is missing.
 from __future__ import annotations
 
 from redis_locks.diagnosis.alerts import AlertEvent, check_alerts
-from redis_locks.diagnosis.checks import REACHABLE, diagnose
-from redis_locks.diagnosis.findings import Finding, Level
+from redis_locks.diagnosis.checks import diagnose
+from redis_locks.diagnosis.findings import Finding
 
-__all__ = ["REACHABLE", "AlertEvent", "Finding", "Level", "check_alerts", "diagnose"]
+__all__ = ["AlertEvent", "Finding", "check_alerts", "diagnose"]

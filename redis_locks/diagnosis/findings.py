@@ -19,7 +19,14 @@ class Level(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check; `fix` says what to do, and is empty when all is well."""
+    """The outcome of one check.
+
+    Attributes:
+        check: Its name.
+        level: "ok", "warning" or "error".
+        message: What the check found, as a sentence.
+        fix: What to do; empty if all is well.
+    """
 
     check: str
     level: Level

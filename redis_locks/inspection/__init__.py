@@ -11,11 +11,9 @@ from redis_locks.inspection.queries import (
     alock,
     alocks,
     anames,
-    aqueues,
     lock,
     locks,
     names,
-    queues,
 )
 from redis_locks.inspection.sessions import (
     Parties,
@@ -54,7 +52,6 @@ __all__ = [
     "alocks",
     "anames",
     "aparties",
-    "aqueues",
     "awaiters",
     "blocking",
     "cancel",
@@ -65,6 +62,5 @@ __all__ = [
     "locks",
     "names",
     "parties",
-    "queues",
     "waiters",
 ]

@@ -37,6 +37,8 @@ from redis_locks.inspection.survey import survey
 from redis_locks.integrations.telemetry import BUCKETS, Labels, Telemetry
 from redis_locks.protocol.lock_events import LockEvent
 
+__all__ = ["ServerMetrics"]
+
 
 class PrometheusMetrics(Telemetry):
     """Counts in `registry`, from `connect` on. The setting makes one for the default registry.

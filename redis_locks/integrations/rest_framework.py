@@ -16,22 +16,13 @@ from rest_framework.response import Response
 from rest_framework.viewsets import ViewSetMixin
 
 from redis_locks.decorators.answers import is_answered
-from redis_locks.decorators.api_errors import (
-    LockedAPIException,
-    LockUnavailableAPIException,
-    api_error,
-)
+from redis_locks.decorators.api_errors import api_error
 from redis_locks.decorators.view_calls import needs_lock, require_reached
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
 from redis_locks.values.keys import UnusableName
 from redis_locks.views import RedisLockMixin
 
-__all__ = [
-    "LockUnavailableAPIException",
-    "LockedAPIException",
-    "RedisLockAPIMixin",
-    "exception_handler",
-]
+__all__ = ["RedisLockAPIMixin", "exception_handler"]
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
@@ -99,12 +90,12 @@ class RedisLockAPIMixin(RedisLockMixin):
         return getattr(self, "action", None) in self.lock_actions
 
     def lock_conflict(self, error: LockNotAvailable) -> HttpResponseBase:
-        """Raise LockedAPIException. Override it to raise something else or to return a Response."""
-        raise LockedAPIException(error) from error
+        """Raise an APIException with CONFLICT_STATUS and the code "locked"; override it to answer otherwise."""
+        raise api_error(error) from error
 
     def lock_unavailable(self, error: LockBackendError) -> HttpResponseBase:
-        """Raise LockUnavailableAPIException. Override it to raise something else or to return a Response."""
-        raise LockUnavailableAPIException(error) from error
+        """Raise an APIException with 503 and the code "unavailable"; override it to answer otherwise."""
+        raise api_error(error) from error
 
     # Async views of adrf return a coroutine.
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:

@@ -21,6 +21,8 @@ from typing import Any, Self
 
 import redis
 
+__all__ = ["EmbeddedServer"]
+
 _POLL_SECONDS = 0.01
 
 

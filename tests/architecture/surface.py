@@ -2,7 +2,8 @@
 
 Everything is read from the running code: names, signatures with their annotations as they are
 written, and the names that a project spells in its settings, templates and scripts.
-Where a class is defined does not matter, only from where a user imports it.
+Where a class is defined does not matter, only from where a user imports it. A member is listed once, at the
+farthest class that has it. What another package promises, such as `QuerySet.count`, is not listed.
 """
 
 from __future__ import annotations
@@ -39,44 +40,65 @@ MODULES: Final = (
     "redis_locks.fencing",
     "redis_locks.inspection",
     "redis_locks.integrations.celery",
-    "redis_locks.integrations.debug_toolbar",
     "redis_locks.integrations.fenced_admin",
     "redis_locks.integrations.ninja",
     "redis_locks.integrations.opentelemetry",
     "redis_locks.integrations.prometheus",
     "redis_locks.integrations.rest_framework",
-    "redis_locks.middleware",
     "redis_locks.optimistic",
     "redis_locks.rows",
     "redis_locks.run_once",
     "redis_locks.signals",
     "redis_locks.statistics",
     "redis_locks.testing",
-    "redis_locks.testing.pytest_plugin",
     "redis_locks.testing.server",
-    "redis_locks.views",
 )
 """The modules that a user may import. `lock_timeout` and `lock_deadline` are names of `redis_locks`."""
+
+PATHS: Final = (
+    "redis_locks.integrations.debug_toolbar.LocksPanel",
+    "redis_locks.middleware.lock_responses",
+    "redis_locks.middleware.request_deadline",
+    "redis_locks.testing.pytest_plugin.redis_locks",
+    "redis_locks.testing.pytest_plugin.redis_locks_server",
+)
+"""What users name, in their settings or as a fixture, and neither call nor derive from."""
+
+RECEIVED: Final = frozenset(
+    [
+        "AlertEvent",
+        "AsyncWatchingPipeline",
+        "EmbeddedServer",
+        "Event",
+        "FencedRows",
+        "Finding",
+        "ForceReleased",
+        "HolderInfo",
+        "LockEvent",
+        "LockInfo",
+        "LockStatistics",
+        "LockedRows",
+        "Moment",
+        "Parties",
+        "PastHold",
+        "RunEvent",
+        "RunStatus",
+        "Statistics",
+        "Wait",
+        "WaiterInfo",
+        "WatchingPipeline",
+    ]
+)
+"""What users get and read, and never make: more fields may come, so the constructor is not public."""
 
 OURS: Final = "redis_locks"
 NOT_PUBLIC: Final = frozenset(
     [
-        "AsyncWatchingPipeline.__init__",
-        "AsyncWatchingPipeline.command_stack",
-        "AsyncWatchingPipeline.connection",
-        "AsyncWatchingPipeline.connection_pool",
-        "AsyncWatchingPipeline.execute_command",
-        "AsyncWatchingPipeline.explicit_transaction",
         "AsyncWatchingPipeline.is_protected",
         "AsyncWatchingPipeline.is_transaction",
         "AsyncWatchingPipeline.leave",
         "AsyncWatchingPipeline.link",
         "AsyncWatchingPipeline.require_protection",
-        "AsyncWatchingPipeline.response_callbacks",
-        "AsyncWatchingPipeline.scripts",
-        "AsyncWatchingPipeline.shard_hint",
-        "AsyncWatchingPipeline.transaction",
-        "AsyncWatchingPipeline.watching",
         "Attempt.__init__",
         "Attempt.answer",
         "Attempt.as_current",
@@ -124,24 +146,19 @@ NOT_PUBLIC: Final = frozenset(
         "RedisLockQuerySet.refuse_as_part",
         "RedisLockQuerySet.resolve_expression",
         "RedisLockQuerySet.under_hold",
+        "OpenTelemetry.breaker_changed",
+        "OpenTelemetry.contended",
+        "OpenTelemetry.context",
+        "OpenTelemetry.hold_ended",
+        "OpenTelemetry.receive",
+        "OpenTelemetry.wait_ended",
         "Semaphore.keywords_of",
         "redis_lock.keywords_of",
-        "WatchingPipeline.__init__",
-        "WatchingPipeline.command_stack",
-        "WatchingPipeline.connection",
-        "WatchingPipeline.connection_pool",
-        "WatchingPipeline.execute_command",
-        "WatchingPipeline.explicit_transaction",
         "WatchingPipeline.is_protected",
         "WatchingPipeline.is_transaction",
         "WatchingPipeline.leave",
         "WatchingPipeline.link",
         "WatchingPipeline.require_protection",
-        "WatchingPipeline.response_callbacks",
-        "WatchingPipeline.scripts",
-        "WatchingPipeline.shard_hint",
-        "WatchingPipeline.transaction",
-        "WatchingPipeline.watching",
     ]
 )
 """Members that the app's own modules call, although their names have no underscore: no user may rely on them."""
@@ -182,6 +199,7 @@ def describe() -> list[str]:
     lines: list[str] = []
     for title, part in (
         *((f"module {name}", _module(name)) for name in MODULES),
+        ("dotted paths", _paths()),
         ("setting REDIS_LOCKS", _settings()),
         ("manage.py locks", _command()),
         ("permissions", _permissions()),
@@ -218,6 +236,13 @@ def _module(name: str) -> Iterator[str]:
             yield f"{public}: that of {first}"
 
 
+def _paths() -> Iterator[str]:
+    for path in PATHS:
+        module, _, name = path.rpartition(".")
+        getattr(import_module(module), name)
+        yield path
+
+
 def _first_module(value: Any) -> str | None:
     """Return the first of `MODULES` that has this class or function, which is described there."""
     if not isinstance(value, (type, FunctionType)):
@@ -234,7 +259,7 @@ def _thing(name: str, value: Any) -> Iterator[str]:
     elif isinstance(value, FunctionType):
         yield _function(name, value)
     elif isinstance(value, Signal):
-        yield f"{name}: {type(value).__name__}  # sends {_arguments_of(name)}"
+        yield f"{name}: Signal  # sends {_arguments_of(name)}"
     elif (
         hasattr(value, "_pytestfixturefunction")
         or type(value).__name__ == "FixtureFunctionDefinition"
@@ -278,10 +303,15 @@ def _annotation(annotation: Any) -> Any:
 
 
 def _class(name: str, cls: type) -> Iterator[str]:
-    yield f"class {name}({', '.join(_bases(cls))})"
+    received = name in RECEIVED
+    bases = ", ".join(_bases(cls))
+    yield f"{'received' if received else 'class'} {name}({bases})"
     members = _public_members(cls)
+    ancestors = (base for base in cls.__mro__[1:] if base in _public_classes())
+    inherited = {line for base in ancestors for line in _public_members(base).values()}
     for member in sorted(members):
-        yield f"    {members[member]}"
+        if members[member] not in inherited and not (received and member == "__init__"):
+            yield f"    {members[member]}"
 
 
 def members(cls: type) -> list[str]:
@@ -328,12 +358,32 @@ def _members(cls: type) -> Iterator[tuple[str, str]]:
             continue
         annotations = inspect.get_annotations(owner)
         for name in (*annotations, *_assigned(owner)):
-            if not name.startswith("_"):
+            if not name.startswith("_") and not _is_of_others(cls, name):
                 yield name, f"{name}: {_annotation(annotations.get(name, 'attribute'))}"
         for name, value in vars(owner).items():
             public = not name.startswith("_") or (name in PROTOCOLS and not _is_made(name, owner))
+            public = public and not _is_of_others(cls, name, value)
             if public and (line := _member(name, value, annotations.get(name))) is not None:
                 yield name, line
+
+
+def _is_of_others(cls: type, name: str, value: Any = None) -> bool:
+    """Whether another package promises a member, and ours takes no more arguments than that does."""
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] in {OURS, "builtins", "typing"}:
+            continue
+        if name in {*vars(base), *inspect.get_annotations(base), *_assigned(base)}:
+            return not _parameters(value) - _parameters(vars(base).get(name))
+    return False
+
+
+def _parameters(value: Any) -> set[str]:
+    """Return the names of what a method takes, without those that stand for any."""
+    function = getattr(value, "__func__", value)
+    if not isinstance(function, FunctionType):
+        return set()
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
 
 
 def _is_record(cls: type) -> bool:

@@ -52,7 +52,7 @@ MODULES = modules()
 
 
 def is_public(module: str) -> bool:
-    return module in surface.MODULES
+    return module in surface.MODULES or any(path.startswith(f"{module}.") for path in surface.PATHS)
 
 
 def module_of(dotted: str) -> str:

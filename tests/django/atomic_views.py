@@ -18,9 +18,8 @@ from django.views import View
 from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
-from redis_locks import Lock, redis_lock
+from redis_locks import Lock, RedisLockMixin, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
-from redis_locks.views import RedisLockMixin
 from tests.support import stored
 from tests.support.configuration import get_settings
 from tests.support.keys import lock_keys

@@ -11,8 +11,7 @@ from django.urls import path
 from django.utils.decorators import method_decorator
 from django.views import View
 
-from redis_locks import redis_lock
-from redis_locks.views import RedisLockMixin
+from redis_locks import RedisLockMixin, redis_lock
 from tests import elsewhere
 
 

@@ -22,11 +22,7 @@ from rest_framework.views import APIView
 from rest_framework.viewsets import ViewSet
 
 from redis_locks import Lock, LockLost, LockNotAvailable, redis_lock
-from redis_locks.integrations.rest_framework import (
-    LockedAPIException,
-    RedisLockAPIMixin,
-    exception_handler,
-)
+from redis_locks.integrations.rest_framework import RedisLockAPIMixin, exception_handler
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from tests import elsewhere
 
@@ -192,12 +188,6 @@ def test_an_error_of_the_api_rolls_back_before_the_lock_is_released(
 def test_the_handler_leaves_other_errors_to_the_framework(name: str) -> None:
     assert APIClient().delete(f"/inner/{name}/").status_code == 400
     assert exception_handler(KeyError("x"), {}) is None
-
-
-def test_the_exception_can_be_raised_by_hand() -> None:
-    error = LockedAPIException(detail="Later.", code="later")
-    assert (error.status_code, error.detail, error.get_codes()) == (423, "Later.", "later")
-    assert "Retry-After" not in exception_handler(error, {}).headers
 
 
 def test_requests_take_turns(name: str) -> None:

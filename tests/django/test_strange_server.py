@@ -16,7 +16,6 @@ pytestmark = pytest.mark.usefixtures("redis_server")
 
 QUESTIONS: dict[str, Callable[[], Any]] = {
     "names": inspection.names,
-    "queues": inspection.queues,
     "locks": inspection.locks,
     "some locks": lambda: inspection.locks(names=["a", "b"]),
     "lock": lambda: inspection.lock("a"),

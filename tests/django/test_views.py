@@ -8,10 +8,10 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import AsyncRequestFactory, Client, RequestFactory
 from django.views.decorators.csrf import csrf_exempt
+from rest_framework.exceptions import APIException
 from rest_framework.request import Request
 
 from redis_locks import Lock, LockNotAvailable, redis_lock
-from redis_locks.integrations.rest_framework import LockedAPIException
 from tests import elsewhere
 from tests.django import locked_views
 from tests.django.locked_views import LOCKED, aget, coroutine, function, state
@@ -31,8 +31,9 @@ def test_the_request_of_the_rest_framework_makes_a_view_too(name: str) -> None:
     def view(self: object, request: Request) -> HttpResponse:
         return HttpResponse()
 
-    with elsewhere.held(Lock(name)), pytest.raises(LockedAPIException):
+    with elsewhere.held(Lock(name)), pytest.raises(APIException) as refused:
         view(object(), Request(RequestFactory().post("/")))
+    assert refused.value.status_code == 423
 
 
 @pytest.mark.parametrize("method", ["POST", "HEAD"])

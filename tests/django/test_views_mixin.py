@@ -11,8 +11,7 @@ from django.test import Client, RequestFactory
 from django.urls import path
 from django.views import View
 
-from redis_locks import Lock, LockNotAvailable, Semaphore
-from redis_locks.views import RedisLockMixin
+from redis_locks import Lock, LockNotAvailable, RedisLockMixin, Semaphore
 from tests import elsewhere
 from tests.django.locked_views import aanswer, state
 

@@ -8,7 +8,9 @@ from dataclasses import asdict
 from typing import Any
 
 from redis_locks import diagnosis
-from redis_locks.diagnosis import Finding, Level
+from redis_locks.diagnosis import Finding
+from redis_locks.diagnosis.checks import REACHABLE
+from redis_locks.diagnosis.findings import Level
 from redis_locks.management.locks.console import FAILED, UNREACHABLE, Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.verb import Verb
@@ -36,7 +38,7 @@ class Doctor(Verb):
             options["format"],
         )
         errors = [finding for finding in findings if finding.level is Level.ERROR]
-        if any(finding.check == diagnosis.REACHABLE for finding in errors):
+        if any(finding.check == REACHABLE for finding in errors):
             fail("Without the server nothing else can be checked.", UNREACHABLE)
         if errors:
             fail(f"{len(errors)} of {len(findings)} checks found an error.", FAILED)

@@ -203,7 +203,7 @@ def test_a_wait_for_what_the_thread_took_by_hand_keeps_its_place_in_the_queue(
 
         def release() -> None:
             try:
-                until(lambda: 2 in inspection.queues().values(), within=5)
+                until(lambda: any(lock.waiting == 2 for lock in inspection.contended()), within=5)
             finally:
                 hold.release()
 
@@ -220,7 +220,7 @@ def test_a_worker_that_hands_its_hold_to_another_thread_waits_for_it_in_its_next
     with ThreadPoolExecutor(1) as worker:
         first = worker.submit(lock.acquire).result()
         second = worker.submit(lock.acquire)
-        until(inspection.queues)
+        until(inspection.names)
         assert first is not None
         first.release()
         got = second.result()

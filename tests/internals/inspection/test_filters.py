@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -60,12 +59,6 @@ def test_what_began_at_the_same_time_stays_so_whenever_it_was_read() -> None:
             for ms in (held_ms, held_ms + 7)
         )
         assert later == sooner.later(0.007)
-
-
-def test_queues_tell_how_many_wait_for_each_lock() -> None:
-    with all_held("b", "a", "c"), waited_for("b"), waited_for("b"):
-        assert [("a", 0), ("b", 2), ("c", 0)] == list(inspection.queues().items())
-        assert inspection.queues() == asyncio.run(inspection.aqueues())
 
 
 def test_a_search_reads_the_details_of_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
