@@ -13,10 +13,9 @@ from demo_project.benchmark.conditions import LEASE, WAIT, Take, one_server
 from demo_project.benchmark.figures import ORIGINAL
 from redis_locks.conf.settings import get_settings
 from redis_locks.locks.lock import Lock
-from redis_locks.statistics.collector import BENCHMARK
 from redis_locks.values.keys import LockKeys, ServerName, lock_keys, partition_of
 
-NAME = BENCHMARK
+NAME = "redis_locks:benchmark"
 """The start of the names of all locks that are taken; the name of the one that keeps us alone."""
 
 

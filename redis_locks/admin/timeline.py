@@ -129,11 +129,6 @@ class Timeline:
         """The part that shows, as the attribute of an SVG."""
         return f"0 0 {self.span.seconds} {self.height}"
 
-    @property
-    def has_long(self) -> bool:
-        """Whether it shows a hold that exceeds the lock's usual ones."""
-        return any(bar.is_long for bar in self.bars)
-
 
 def timeline(
     at: float,

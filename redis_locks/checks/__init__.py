@@ -19,8 +19,8 @@
 | redis_locks.W014 | a lock's name has a field that the view's URL does not give |
 | redis_locks.W015 | a view's own dispatch() is outside the transaction that its lock opens |
 | redis_locks.W016 | a view takes its lock before it checks permissions |
-| redis_locks.W018 | a view handles none of the methods for which its mixin takes the lock |
 | redis_locks.E017 | `fenced_by` has a field that the model has not; see `redis_locks.fencing` |
+| redis_locks.W018 | a view handles none of the methods for which its mixin takes the lock |
 | redis_locks.W011 | SQLite's transactions are DEFERRED, and a model has `select_for_lock` |
 """
 

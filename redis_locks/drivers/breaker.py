@@ -168,11 +168,6 @@ class Breaker:
         return self.state is State.OPEN
 
     @property
-    def is_probing(self) -> bool:
-        """Whether a thread connects now and then to find out whether the server is back."""
-        return self._prober is not None
-
-    @property
     def away_for(self) -> float:
         """Seconds since the first failure after the last answer; 0.0 if there was none."""
         return monotonic() - self._since if self.trouble else 0.0

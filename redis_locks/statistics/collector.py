@@ -54,9 +54,6 @@ MOST_NAMES_KEPT = 2000
 MOST_NAMES_SENT = 100
 """How many names are sent with figures of their own: those with most contention."""
 
-BENCHMARK: Final = "redis_locks:benchmark"
-"""How the names of the demo's benchmark begin. The figures of these locks are not sent."""
-
 REST: Final = ""
 """The name of the sum of all other locks; no lock has it."""
 
@@ -157,7 +154,7 @@ class Tally:
 
     def _ranked(self, names: Iterable[str]) -> list[str]:
         """Return the names whose figures are sent, the most contended first."""
-        return sorted((name for name in names if not name.startswith(BENCHMARK)), key=self._rank)
+        return sorted(names, key=self._rank)
 
     def _rank(self, name: str) -> tuple[int, int]:
         counts = self._counts.get(name, {})
@@ -206,7 +203,7 @@ class Collector:
             detail = event.holder or event.reason
             note = Note(monotonic(), event.kind, event.who, seconds, event.fencing_token, detail)
             self.note(event.server, event.names, note)
-        if event.circle and not event.name.startswith(BENCHMARK):
+        if event.circle:
             with self._guard:
                 self._tally(event.server).deadlocks.append((monotonic(), event.circle))
 

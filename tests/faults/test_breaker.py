@@ -23,6 +23,7 @@ from tests.support.breakers import (
     Unreachable,
     breaker,
     breaker_at,
+    is_probing,
     open_it,
     stopped,
 )
@@ -77,11 +78,11 @@ def test_two_silent_connections_open_it_and_the_first_answer_closes_it(
     with stopped(server):
         open_it(lock, url)
         assert all(fails(lock, wait) < AT_ONCE for wait in (0, 5, 60))
-        assert breaker_at(url).is_probing
+        assert is_probing(url)
     until(lambda: not breaker_at(url).is_open)
     with lock:
         pass
-    until(lambda: not breaker_at(url).is_probing)
+    until(lambda: not is_probing(url))
 
 
 def test_the_error_names_server_trouble_duration_and_setting(
@@ -124,7 +125,7 @@ def test_without_trouble_there_is_no_thread(server: EmbeddedServer, url: str, na
     for _ in range(3):
         with Lock(name, using=url):
             pass
-    assert not breaker_at(url).is_probing
+    assert not is_probing(url)
 
 
 def test_refused_connections_open_it_after_a_while_and_not_at_once(
@@ -363,7 +364,7 @@ def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, name: 
         if not child:
             with suppress(BaseException):
                 took = fails(lock, 5)
-                os.write(tell, f"{took < AT_ONCE} {breaker_at(url).is_probing}".encode())
+                os.write(tell, f"{took < AT_ONCE} {is_probing(url)}".encode())
             os._exit(0)
         os.waitpid(child, 0)
         os.close(tell)

@@ -25,6 +25,11 @@ def breaker_at(using: str) -> Breaker:
     return breaker
 
 
+def is_probing(using: str) -> bool:
+    """Whether a thread connects now and then to find out whether the server is back."""
+    return breaker_at(using)._prober is not None
+
+
 @contextmanager
 def stopped(server: EmbeddedServer) -> Iterator[None]:
     """The server is there, and says nothing."""

@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from redis_locks.statistics import collector
-from redis_locks.statistics.collector import BENCHMARK, REST, Collector, Note, Tally
+from redis_locks.statistics.collector import REST, Collector, Note, Tally
 from tests.support.events import Teller, count_hold
 
 
@@ -124,15 +124,6 @@ def test_each_end_is_noted_where_a_history_is_kept(monkeypatch: pytest.MonkeyPat
     assert [("released", 2.5, 2.5, 1)] * 7 == [
         (note.kind, note.at, note.seconds, note.fencing_token) for note in notes
     ]
-
-
-def test_nothing_is_sent_of_the_locks_of_a_benchmark() -> None:
-    tally = Tally()
-    for name in (f"{BENCHMARK}:redis_locks", "account:17"):
-        tally.count("acquired", (name,), None)
-        tally.note(name, Note(0.0, "acquired", "somebody"))
-    assert {"a account:17": 1} == tally.figures()
-    assert ["account:17"] == [name for name, _, _ in tally.notes()]
 
 
 def test_when_as_many_names_have_notes_as_can_no_other_gets_any(
