@@ -79,7 +79,7 @@ class Ending(ABC, Generic[Party]):
         """Return how many were ended, as a sentence for the user."""
 
 
-class Release(Ending[HolderInfo]):
+class Releasing(Ending[HolderInfo]):
     """Holds, by force-release: all of a lock, or those that the user chooses."""
 
     view = "release"
@@ -134,7 +134,7 @@ class Release(Ending[HolderInfo]):
         return text % {"count": count}
 
 
-class Cancel(Ending[WaiterInfo]):
+class Cancelling(Ending[WaiterInfo]):
     """Waits, by cancel: those that the user chooses."""
 
     view = "cancel"

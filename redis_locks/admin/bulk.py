@@ -38,7 +38,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class BulkSelection:
     """What a filter finds.
 
     Attributes:
@@ -58,7 +58,7 @@ class Selection:
         return sum(choice.role == role for choice in self.choices)
 
 
-def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) -> Selection:
+def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) -> BulkSelection:
     """Return the holds and waits of the locks that match, of one host only if the filter names one; blocks.
 
     It looks at `survey.MOST` locks at most, and reads the details of these until it has `MOST_PARTIES` and one more.
@@ -87,7 +87,7 @@ def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) 
             if role in roles and host in {"", party.host.casefold()}
         ]
     shown = choices[:MOST_PARTIES]
-    return Selection(
+    return BulkSelection(
         choices=shown,
         hosts=len({choice.party.host for choice in shown}),
         cut=len(choices) > len(shown),

@@ -22,8 +22,8 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from redis_locks.admin.actions import Cancel, Ending, Release, end_logged, end_shown, existing
-from redis_locks.admin.bulk import MOST_PARTIES, Selection, chosen, select
+from redis_locks.admin.actions import Cancelling, Ending, Releasing, end_logged, end_shown, existing
+from redis_locks.admin.bulk import MOST_PARTIES, BulkSelection, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import (
     LockView,
@@ -55,7 +55,7 @@ MOST_GROUPS = 200
 LOGGED_A_PAGE = 100
 """How many entries a page of the operators' log has."""
 _EXPORTS = ("csv", "json")
-_ENDINGS: tuple[Ending[Any], ...] = (Release(), Cancel())
+_ENDINGS: tuple[Ending[Any], ...] = (Releasing(), Cancelling())
 
 
 class LockViews:
@@ -185,11 +185,11 @@ class LockViews:
 
     def release(self, object_id: str) -> HttpResponse:
         """Ask for a reason by GET; end the holds that were shown by POST."""
-        return self._end(from_path(object_id), Release())
+        return self._end(from_path(object_id), Releasing())
 
     def cancel(self, object_id: str) -> HttpResponse:
         """Ask for a reason by GET; end the waits that were shown by POST."""
-        return self._end(from_path(object_id), Cancel())
+        return self._end(from_path(object_id), Cancelling())
 
     def _end(self, name: str, ending: Ending[Any]) -> HttpResponse:
         if not self._may(ending):
@@ -385,7 +385,7 @@ class LockViews:
         return pages.kept_in(answer)
 
 
-def _nobody(selection: Selection) -> str:
+def _nobody(selection: BulkSelection) -> str:
     """Return why there is nothing to end: of very many locks, only some were looked at."""
     if selection.survey is None:
         return _("Nobody holds these locks or waits for them any more.")

@@ -15,7 +15,7 @@ from django.utils.timezone import localtime, now
 from django.utils.translation import gettext as _
 
 from redis_locks.admin.paths import ServerPages
-from redis_locks.admin.table_rows import Verdict
+from redis_locks.admin.table_rows import Headline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.diagnosis.vitals import Vitals, vitals
@@ -41,7 +41,7 @@ _SHARE = 10
 class Strip:
     """The figures of all locks, whether they match or not."""
 
-    verdict: Verdict
+    verdict: Headline
     held: int
     waiting: int
     places: int
@@ -69,7 +69,7 @@ class Strip:
         known = _vitals(pages.using)
         known_away = away(pages.using)
         return cls(
-            verdict=Verdict.of(headline(found), every.at, pages),
+            verdict=Headline.of(headline(found), every.at, pages),
             held=every.held,
             waiting=every.crowd.most,
             places=every.crowd.places,

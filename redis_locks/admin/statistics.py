@@ -52,7 +52,7 @@ class FigureRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ChartBar:
     """One minute, or quarter of an hour, of the chart. Texts, for no reader's separators fit SVG."""
 
     x: str
@@ -155,7 +155,7 @@ def _rounded(highest: int) -> int:
     return next(bound for bound in (scale // 5, scale // 2, scale) if bound >= highest)
 
 
-def bars(moments: Sequence[Moment], highest: int) -> list[Bar]:
+def bars(moments: Sequence[Moment], highest: int) -> list[ChartBar]:
     """Return a bar for each moment; `highest` is the number that is as high as the chart."""
     step = _WIDTH / len(moments)
 
@@ -168,7 +168,7 @@ def bars(moments: Sequence[Moment], highest: int) -> list[Bar]:
         acquired, contended = height(moment.acquired), height(moment.contended)
         began = date_format(localtime(datetime.fromtimestamp(moment.at, UTC)), "H:i T")
         drawn.append(
-            Bar(
+            ChartBar(
                 x=f"{i * step + step * 0.1:.1f}",
                 width=f"{step * 0.8:.1f}",
                 acquired_y=f"{_HEIGHT - acquired:.1f}",

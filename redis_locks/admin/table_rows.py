@@ -19,10 +19,10 @@ from redis_locks.admin.paths import ServerPages
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.cases import LONG_WAIT, Case, is_long, is_renewed
-from redis_locks.inspection.filters import Group, State
+from redis_locks.inspection.filters import Group, LockState
 from redis_locks.inspection.headline import Sentence
 from redis_locks.inspection.localized_times import duration, latency, seconds
-from redis_locks.inspection.story import Span, longest
+from redis_locks.inspection.story import Phrase, longest
 from redis_locks.statistics import Event, PastHold
 from redis_locks.statistics.circles import Circle
 from redis_locks.statistics.usual import Usual
@@ -192,7 +192,7 @@ _BADGES = (Case.GONE, Case.LONG, Case.CONVOY)
 """The cases that get a badge. The column of the lease says that one is not renewed."""
 
 
-def _badges(state: State, at: float, pages: ServerPages) -> Iterator[Badge]:
+def _badges(state: LockState, at: float, pages: ServerPages) -> Iterator[Badge]:
     if state.case in _BADGES:
         yield Badge(case_text(state.case), alarm=state.case is not Case.CONVOY)
     if state.deadlock is not None:
@@ -224,7 +224,7 @@ class LockRow:
 
     @classmethod
     def of(
-        cls, lock: LockInfo, usual: Usual | None, pages: ServerPages, state: State | None = None
+        cls, lock: LockInfo, usual: Usual | None, pages: ServerPages, state: LockState | None = None
     ) -> LockRow:
         """Return the row of a lock on these pages, with badges for its state."""
         holder = longest(lock) if lock.holders else None
@@ -467,7 +467,7 @@ class StoryPart:
     """The page of the lock that it names, if it does."""
 
     @classmethod
-    def of(cls, span: Span, at: float, pages: ServerPages | None = None) -> StoryPart:
+    def of(cls, span: Phrase, at: float, pages: ServerPages | None = None) -> StoryPart:
         """Return a part of a story that was told at `at`, with links to these pages."""
         since = "" if span.ago is None else _plain(round(at - span.ago, 3))
         return cls(span.text, since, pages.url("change", span.lock) if pages and span.lock else "")
@@ -478,7 +478,7 @@ class StoryPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Headline:
     """The headline of a page: sentences in parts."""
 
     sentences: tuple[tuple[StoryPart, ...], ...]
@@ -487,7 +487,7 @@ class Verdict:
     """What a screen reader says when it changes: nothing that counts on."""
 
     @classmethod
-    def of(cls, sentences: Sequence[Sentence], at: float, pages: ServerPages) -> Verdict:
+    def of(cls, sentences: Sequence[Sentence], at: float, pages: ServerPages) -> Headline:
         """Return what was found at `at`, with links to these pages."""
         first = sentences[0].parts[0].text.rstrip(". ")
         return cls(

@@ -69,7 +69,7 @@ SPANS: Mapping[str, Span] = {
 }
 USUAL_SPAN = SPANS["1h"]
 
-HAND_OVER = 0.05
+HAND_OFF = 0.05
 """Seconds that two holds may seem to overlap: each process tells of a hand-off by its own clock."""
 
 MOST_LANES = 6
@@ -217,7 +217,7 @@ def _bar(
 ) -> Bar:
     acquired, end, look, who = hold
     start = max(acquired, began)
-    free = (place for place, busy in enumerate(lanes) if busy <= acquired + HAND_OVER)
+    free = (place for place, busy in enumerate(lanes) if busy <= acquired + HAND_OFF)
     lane = min(next(free, len(lanes)), MOST_LANES - 1)
     lanes[lane : lane + 1] = [end]
     is_long = usual is not None and usual.is_exceeded_by(min(end, at) - acquired)

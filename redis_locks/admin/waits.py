@@ -12,7 +12,7 @@ from django.utils.translation import pgettext
 from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.screens import Piece, Screen
 from redis_locks.admin.server_strip import shared_survey
-from redis_locks.admin.table_rows import Verdict, short_name
+from redis_locks.admin.table_rows import Headline, short_name
 from redis_locks.inspection import headline
 from redis_locks.inspection.cases import LONG_WAIT
 from redis_locks.inspection.filters import Filter, groups, search
@@ -62,7 +62,7 @@ class WaitsTable:
 class Waits:
     """All waits that match, as a sentence and as tables."""
 
-    verdict: Verdict
+    verdict: Headline
     contended: int
     tables: Sequence[WaitsTable]
 
@@ -98,7 +98,7 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
     oldest = max(locks, key=lambda lock: lock.oldest_wait, default=None)
     said = headline.waits(crowd(locks), len(locks), oldest, counted=found.complete)
     waits = Waits(
-        verdict=Verdict.of((said,), at, pages),
+        verdict=Headline.of((said,), at, pages),
         contended=len(locks),
         tables=(
             WaitsTable(pgettext("locks", "Lock"), by_lock, len(locks) - len(by_lock)),

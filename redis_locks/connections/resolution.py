@@ -36,13 +36,13 @@ VALKEY_SCHEMES = {
 Client = redis.Redis | redis.RedisCluster
 
 
-class _Found(NamedTuple):
+class _Resolved(NamedTuple):
     client: Client | None
     """None for a cluster of which we have no client that blocks; see `client_of`."""
     endpoint: Endpoint | ClusterEndpoint
 
 
-_found: dict[str, _Found] = {}
+_found: dict[str, _Resolved] = {}
 # Re-entrant: the callable behind a dotted path may itself resolve a connection.
 _resolving = threading.RLock()
 
@@ -93,7 +93,7 @@ def _spec(using: str | None) -> str:
     return get_settings().server(using)
 
 
-def _find(spec: str) -> _Found:
+def _find(spec: str) -> _Resolved:
     found = _found.get(spec)
     if found is None:
         with _resolving:
@@ -144,7 +144,7 @@ def _connects_to_nothing(factory: Callable[[], object]) -> bool:
     return all(module.partition(".")[0] == redis.__name__ for module in modules)
 
 
-def _build(spec: str, servers: Collection[str]) -> _Found:
+def _build(spec: str, servers: Collection[str]) -> _Resolved:
     if "://" in spec:
         return _from_url(spec)
     if spec in caches.settings:
@@ -165,11 +165,11 @@ def _build(spec: str, servers: Collection[str]) -> _Found:
     raise ImproperlyConfigured(msg)
 
 
-def _found_server(client: redis.Redis) -> _Found:
-    return _Found(client, Endpoint.from_client(client))
+def _found_server(client: redis.Redis) -> _Resolved:
+    return _Resolved(client, Endpoint.from_client(client))
 
 
-def _from_url(url: str) -> _Found:
+def _from_url(url: str) -> _Resolved:
     named, _, rest = url.partition("://")
     scheme = VALKEY_SCHEMES.get(named, named)
     url = f"{scheme}://{rest}"
@@ -183,7 +183,7 @@ def _from_url(url: str) -> _Found:
     try:
         check_database(url)
         if scheme in cluster_endpoint.SCHEMES:
-            return _Found(None, ClusterEndpoint.from_url(url))
+            return _Resolved(None, ClusterEndpoint.from_url(url))
         through_sentinel = scheme in sentinel_url.SCHEMES
         from_url = sentinel_url.client_of_url if through_sentinel else redis.Redis.from_url
         client = from_url(url)
@@ -225,7 +225,7 @@ def _from_alias(alias: str) -> redis.Redis:
     return clients[0]
 
 
-def _from_callable(path: str) -> _Found:
+def _from_callable(path: str) -> _Resolved:
     factory = _load_callable(path)
     try:
         client = factory()
@@ -237,9 +237,9 @@ def _from_callable(path: str) -> _Found:
         msg = f"redis_locks: {path}() raised {type(error).__name__}: {error}"
         raise ImproperlyConfigured(msg) from error
     if isinstance(client, redis.RedisCluster):
-        return _Found(client, ClusterEndpoint.from_client(client))
+        return _Resolved(client, ClusterEndpoint.from_client(client))
     if is_other_cluster(client):
-        return _Found(None, ClusterEndpoint.from_client(client))
+        return _Resolved(None, ClusterEndpoint.from_client(client))
     return _found_server(single_server(client, f"{path}()"))
 
 

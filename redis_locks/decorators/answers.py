@@ -30,7 +30,7 @@ ANSWERED: Final = (LockNotAvailable, DeadlockDetected, TooMuchContention, LockBa
 """The errors that a later request may well not meet; but see `is_answered`."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What to tell the client. Neither the lock's name nor its holder is part of it."""
 
     code: str
@@ -46,7 +46,7 @@ def is_answered(error: BaseException) -> TypeGuard[LockError]:
     return isinstance(error, ANSWERED) and not error.may_be_done
 
 
-def answer_to(error: LockError, conflict_status: int | None = None) -> Answer:
+def answer_to(error: LockError, conflict_status: int | None = None) -> HttpAnswer:
     """Return what to tell the client of one of the errors in `ANSWERED`.
 
     Args:
@@ -56,9 +56,9 @@ def answer_to(error: LockError, conflict_status: int | None = None) -> Answer:
     if isinstance(error, LockBackendError):
         # Another version of this package knows until when it holds the lock.
         seconds = getattr(error, "retry_after", 0.0) or UNAVAILABLE_RETRY_AFTER
-        return Answer("unavailable", 503, UNAVAILABLE_MESSAGE, _whole_seconds(seconds))
+        return HttpAnswer("unavailable", 503, UNAVAILABLE_MESSAGE, _whole_seconds(seconds))
     status = get_settings().conflict_status if conflict_status is None else conflict_status
-    return Answer("locked", status, CONFLICT_MESSAGE, retry_after(error))
+    return HttpAnswer("locked", status, CONFLICT_MESSAGE, retry_after(error))
 
 
 def retry_after(error: LockError) -> int:

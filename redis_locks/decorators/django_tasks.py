@@ -23,8 +23,8 @@ from redis_locks.decorators.queued_messages import (
     RUN,
     Message,
     Naming,
+    QueuedRun,
     Rule,
-    Run,
     withdraw_all,
 )
 from redis_locks.drivers.base import run_blocking
@@ -112,7 +112,7 @@ class Delivery:
         self._side = side
         self._args = args[1:] if queue.takes_context else args
         self._kwargs = kwargs
-        self._run: Run | None = None
+        self._run: QueuedRun | None = None
         self._began = math.inf
         """When the task began, by our clock; for ever in the future until it does."""
 
@@ -129,7 +129,7 @@ class Delivery:
         if run is not None:
             await run.end(self._side)
 
-    async def _found(self) -> Run | None:
+    async def _found(self) -> QueuedRun | None:
         """Return the run of the message that has the lock; None, and a warning, if Redis could not be asked."""
         # Not above: most processes never inspect a lock.
         from redis_locks.inspection.queries import read_lock
@@ -152,8 +152,8 @@ class Delivery:
             if each.held_for > ran * 1.001 + 0.001 and not each.label.startswith((RUN, COOLDOWN))
         ]
         if not ours:
-            return Run(queue.rule.message(name, new_token(side.session)))
-        return Run(queue.rule.message(name, ours[0].token, ours[0].label))
+            return QueuedRun(queue.rule.message(name, new_token(side.session)))
+        return QueuedRun(queue.rule.message(name, ours[0].token, ours[0].label))
 
 
 def _open_transactions(queue_scope: Scope | None) -> Keepers | None:

@@ -221,7 +221,7 @@ def _log_blocked(message: Message, error: Exception) -> None:
     logger.warning("The unique task %r is blocked until its lease ends: %s", message.name, error)
 
 
-class Run:
+class QueuedRun:
     """A task that runs, and its message's lock: given up, or held and renewed.
 
     Never keeps the task from running: that was promised when it was queued.

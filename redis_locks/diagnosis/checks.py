@@ -10,7 +10,7 @@ from redis import exceptions as redis_errors
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.diagnosis import client, cluster_checks, features, rights, server_checks
-from redis_locks.diagnosis.findings import Finding, Level, Verdict, error, reason, warning
+from redis_locks.diagnosis.findings import Finding, Level, Outcome, error, reason, warning
 from redis_locks.diagnosis.probe import Probe, probes
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.exceptions import LockBackendError
@@ -27,14 +27,14 @@ _ANSWERS_WITHIN = 2.75
 """Seconds in which a server must take a connection and answer. To find it may take several questions, as with Sentinels."""
 
 
-def _reachable(probe: Probe) -> Verdict:
+def _reachable(probe: Probe) -> Outcome:
     try:
         return bounded(_ANSWERS_WITHIN, partial(server_checks.reachable, probe), probe.using)
     except LockBackendError as silence:
         return error(f"{reason(silence)}.", f"Start the server, or correct {probe.entry}.")
 
 
-_CHECKS: dict[str, Callable[[Probe], Verdict]] = {
+_CHECKS: dict[str, Callable[[Probe], Outcome]] = {
     REACHABLE: _reachable,
     SCRIPTING: server_checks.scripting,
     "version": server_checks.version,
@@ -92,7 +92,7 @@ def _findings(opened: Sequence[Probe]) -> Iterator[Finding]:
             return
 
 
-def _verdict(check: Callable[[Probe], Verdict], probe: Probe) -> Verdict:
+def _verdict(check: Callable[[Probe], Outcome], probe: Probe) -> Outcome:
     try:
         return check(probe)
     except redis_errors.NoPermissionError as refusal:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from redis_locks.connections.shared_databases import SHARED_WITH_CACHE, caches_beside
-from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
+from redis_locks.diagnosis.findings import Outcome, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.exceptions import LockBackendError, LockError
 from redis_locks.locks.lock import Lock
@@ -39,7 +39,7 @@ def _samples(probe: Probe) -> list[_Sample]:
     return found
 
 
-def latency(probe: Probe) -> Verdict:
+def latency(probe: Probe) -> Outcome:
     """Check how long a round trip takes."""
     middle = median(sample.took for sample in _samples(probe))
     shown = f"A round trip takes {middle * 1000:.2f} ms (median of {_SAMPLES})"
@@ -55,7 +55,7 @@ def latency(probe: Probe) -> Verdict:
     return ok(f"{shown}.")
 
 
-def clock(probe: Probe) -> Verdict:
+def clock(probe: Probe) -> Outcome:
     """Check that the clocks agree; locks do not need it, people do."""
     # The fastest answer says most about the moment in which it was given.
     ahead = min(_samples(probe)).ahead
@@ -68,7 +68,7 @@ def clock(probe: Probe) -> Verdict:
     )
 
 
-def away(probe: Probe) -> Verdict | None:
+def away(probe: Probe) -> Outcome | None:
     """Return since when the server has not answered calls of this process; None if it has. Asks nobody."""
     breaker = probe.endpoint.breaker
     if not breaker.trouble:
@@ -81,7 +81,7 @@ def away(probe: Probe) -> Verdict | None:
     )
 
 
-def outages(probe: Probe) -> Verdict:
+def outages(probe: Probe) -> Outcome:
     """Check that calls are answered: those of this process now, and those of all in the last hour."""
     if verdict := away(probe):
         return verdict
@@ -97,7 +97,7 @@ def outages(probe: Probe) -> Verdict:
     return ok("No acquire of the last hour failed because Redis did not answer.")
 
 
-def shared_cache(probe: Probe) -> Verdict:
+def shared_cache(probe: Probe) -> Outcome:
     """Check that no cache's clear(), which is FLUSHDB, removes the locks."""
     sharing = caches_beside(probe.using)
     if not sharing:
@@ -113,7 +113,7 @@ def shared_cache(probe: Probe) -> Verdict:
     )
 
 
-def locking(probe: Probe) -> Verdict:
+def locking(probe: Probe) -> Outcome:
     """Check that a lock can be acquired and released, by doing so."""
     since = time.monotonic()
     try:

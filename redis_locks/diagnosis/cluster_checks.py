@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from redis import exceptions as redis_errors
 
 from redis_locks.connections.backends import backend_for
-from redis_locks.diagnosis.findings import Level, Verdict, error, ok, reason, warning
+from redis_locks.diagnosis.findings import Level, Outcome, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe, spread
 from redis_locks.drivers.addresses import Address
 
 _GOOD_PARTITIONS = 64
 
 
-def cluster(probe: Probe) -> Verdict:
+def cluster(probe: Probe) -> Outcome:
     """Check that the locks are spread over the masters of a cluster, if it is one."""
     if probe.endpoint.in_cluster:
         return _spread(probe)
@@ -23,7 +23,7 @@ def cluster(probe: Probe) -> Verdict:
     return _one_node(probe)
 
 
-def _one_node(probe: Probe) -> Verdict:
+def _one_node(probe: Probe) -> Outcome:
     host = probe.endpoint.kwargs.get("host", "host")
     fix = f"Set {probe.entry} to redis+cluster://{host}:{probe.info['tcp_port']}."
     try:
@@ -42,7 +42,7 @@ def _one_node(probe: Probe) -> Verdict:
     )
 
 
-def _spread(probe: Probe) -> Verdict:
+def _spread(probe: Probe) -> Outcome:
     state = probe.client.execute_command("CLUSTER INFO")["cluster_state"]
     if state != "ok":
         return error(f"The state of the cluster is {state}.", "See CLUSTER INFO on its nodes.")
@@ -66,7 +66,7 @@ def _sorted(found: Mapping[Address | None, int]) -> list[tuple[Address, int]]:
     return sorted((address, count) for address, count in found.items() if address is not None)
 
 
-def together(verdicts: Mapping[Probe, Verdict]) -> Verdict:
+def together(verdicts: Mapping[Probe, Outcome]) -> Outcome:
     """Return one verdict for some servers: the worst, with the names of those that it is about."""
     if len(verdicts) == 1:
         (verdict,) = verdicts.values()
@@ -82,4 +82,4 @@ def together(verdicts: Mapping[Probe, Verdict]) -> Verdict:
         f"{'all masters' if len(nodes) == len(verdicts) else ', '.join(nodes)}: {message}"
         for message, nodes in by_message.items()
     )
-    return Verdict(worst, " ".join(messages), " ".join(filter(None, fixes)))
+    return Outcome(worst, " ".join(messages), " ".join(filter(None, fixes)))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from redis import exceptions as redis_errors
 
-from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
+from redis_locks.diagnosis.findings import Outcome, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.values.identity import random_text
 from redis_locks.values.keys import grant_channel, partition_channel
@@ -98,7 +98,7 @@ _FEATURES = (
 )
 
 
-def features(probe: Probe) -> Verdict:
+def features(probe: Probe) -> Outcome:
     """Check what the server can; says which feature of locks will not work."""
     asked = [
         each for each in _FEATURES if each.in_cluster in (None, bool(probe.endpoint.in_cluster))

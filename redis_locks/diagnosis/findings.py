@@ -34,7 +34,7 @@ class Finding:
     fix: str = ""
 
 
-class Verdict(NamedTuple):
+class Outcome(NamedTuple):
     """The outcome of a check that does not know its name."""
 
     level: Level
@@ -42,19 +42,19 @@ class Verdict(NamedTuple):
     fix: str = ""
 
 
-def ok(message: str) -> Verdict:
+def ok(message: str) -> Outcome:
     """Return that all is well."""
-    return Verdict(Level.OK, message)
+    return Outcome(Level.OK, message)
 
 
-def warning(message: str, fix: str) -> Verdict:
+def warning(message: str, fix: str) -> Outcome:
     """Return that locks work, but may not always."""
-    return Verdict(Level.WARNING, message, fix)
+    return Outcome(Level.WARNING, message, fix)
 
 
-def error(message: str, fix: str) -> Verdict:
+def error(message: str, fix: str) -> Outcome:
     """Return that locks do not work or do not exclude."""
-    return Verdict(Level.ERROR, message, fix)
+    return Outcome(Level.ERROR, message, fix)
 
 
 def reason(failure: Exception) -> str:

@@ -10,7 +10,7 @@ from redis.exceptions import NoPermissionError
 
 from redis_locks import scripts
 from redis_locks.compat.commands import ALL as COMPAT
-from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
+from redis_locks.diagnosis.findings import Outcome, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.run_once.scripts import ALL as RUN_ONCE
 from redis_locks.statistics.scripts import ALL as STATISTICS
@@ -105,7 +105,7 @@ def rule(prefix: str, *, database: int = 0, in_cluster: bool = False) -> str:
     return f"(~{prefix}{{* ~{prefix}:* &{prefix}:*{sharded} {commands})"
 
 
-def rights(probe: Probe) -> Verdict:
+def rights(probe: Probe) -> Outcome:
     """Check the rights of our user to each command with our keys and channels."""
     prefix = probe.settings.prefix
     user = probe.user

@@ -6,7 +6,7 @@ import re
 
 from redis import exceptions as redis_errors
 
-from redis_locks.diagnosis.findings import Verdict, error, ok, reason, warning
+from redis_locks.diagnosis.findings import Outcome, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe
 from redis_locks.drivers import sentinel_url
 
@@ -20,7 +20,7 @@ def _through_sentinel(probe: Probe) -> str:
     return f"Set {probe.entry} to {sentinel_url.FORM}"
 
 
-def reachable(probe: Probe) -> Verdict:
+def reachable(probe: Probe) -> Outcome:
     """Check that there is a server that takes our connection."""
     where = "The node" if probe.endpoint.in_cluster else probe.endpoint.description
     try:
@@ -39,7 +39,7 @@ def reachable(probe: Probe) -> Verdict:
     return ok(f"{where} answers.")
 
 
-def scripting(probe: Probe) -> Verdict:
+def scripting(probe: Probe) -> Outcome:
     """Check that it runs scripts at all; some servers have Lua in a module."""
     try:
         probe.client.eval("return 1", 0)
@@ -53,7 +53,7 @@ def scripting(probe: Probe) -> Verdict:
     return ok("The server runs Lua scripts.")
 
 
-def version(probe: Probe) -> Verdict:
+def version(probe: Probe) -> Outcome:
     """Check that the scripts' commands are there."""
     server, number = str(probe.hello["server"]), str(probe.hello["version"])
     found = tuple(int(part) for part in re.findall(r"\d+", number)[:2])
@@ -66,7 +66,7 @@ def version(probe: Probe) -> Verdict:
     return ok(f"{server} {number} has all commands that the scripts use.")
 
 
-def role(probe: Probe) -> Verdict:
+def role(probe: Probe) -> Outcome:
     """Check that it takes writes."""
     if probe.hello["role"] == "master":
         return ok("The server is a primary.")
@@ -76,7 +76,7 @@ def role(probe: Probe) -> Verdict:
     )
 
 
-def eviction(probe: Probe) -> Verdict:
+def eviction(probe: Probe) -> Outcome:
     """Check that memory pressure does not remove locks."""
     policy, most = str(probe.info["maxmemory_policy"]), int(probe.info["maxmemory"])
     used = int(probe.info["used_memory"])
@@ -101,7 +101,7 @@ def eviction(probe: Probe) -> Verdict:
     return ok("maxmemory-policy is noeviction: memory pressure removes no lock.")
 
 
-def persistence(probe: Probe) -> Verdict:
+def persistence(probe: Probe) -> Outcome:
     """Check what a restart of the server keeps."""
     info = probe.info
     if info.get("aof_enabled") and info.get("aof_last_write_status") != "ok":
@@ -118,7 +118,7 @@ def persistence(probe: Probe) -> Verdict:
     )
 
 
-def replicas(probe: Probe) -> Verdict:
+def replicas(probe: Probe) -> Outcome:
     """Check what a fail-over keeps."""
     count, wanted = int(probe.info["connected_slaves"]), probe.settings.replicas
     if count < wanted:
@@ -147,7 +147,7 @@ def _replicas(count: int) -> str:
     return f"{count} replica{'' if count == 1 else 's'}"
 
 
-def sentinel(probe: Probe) -> Verdict:
+def sentinel(probe: Probe) -> Outcome:
     """Check whether a fail-over may leave us behind."""
     if probe.endpoint.sentinels is not None:
         return ok("The primary is found through Sentinel, before and after a fail-over.")

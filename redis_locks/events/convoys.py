@@ -27,7 +27,7 @@ _Key = tuple[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
-class Summary:
+class ConvoySummary:
     """What happened to the callers of a lock since the last line about them.
 
     Attributes:
@@ -49,17 +49,17 @@ class Summary:
 class _Convoy:
     ends: float
     """When the next line may be written, on the monotonic clock."""
-    summary: Summary | None = None
+    summary: ConvoySummary | None = None
 
 
 class Convoys:
     """The locks of which this process has written a line within `INTERVAL`. Threads may use it at once.
 
     The first event of a lock gets a line of its own. Later ones are counted, and a thread, which lives
-    only for this, passes one `Summary` to `write` when the interval ends.
+    only for this, passes one `ConvoySummary` to `write` when the interval ends.
     """
 
-    def __init__(self, write: Callable[[Summary], None], interval: float = INTERVAL) -> None:
+    def __init__(self, write: Callable[[ConvoySummary], None], interval: float = INTERVAL) -> None:
         self._write = write
         self.interval = interval
         self.reset()
@@ -96,7 +96,7 @@ class Convoys:
     def _count(self, convoy: _Convoy, event: LockEvent, now: float, *, is_rest: bool) -> None:
         began, summary = now - event.waited, convoy.summary
         if summary is None:
-            convoy.summary = Summary(1, event, began, event, is_rest)
+            convoy.summary = ConvoySummary(1, event, began, event, is_rest)
             return
         summary.events += 1
         summary.latest = event
@@ -133,7 +133,7 @@ class Convoys:
         for summary in due:
             self._write(summary)
 
-    def _due(self, now: float) -> list[Summary]:
+    def _due(self, now: float) -> list[ConvoySummary]:
         """Take the summaries whose interval is over, and begin their next one."""
         due = []
         for convoy in self._all():

@@ -43,7 +43,7 @@ HoldNote = tuple[HoldKind, "Plan", str, float, float, int]
 """What is to be noted of a hold: the kind, its plan, the thread or task, when, the seconds, and its fencing token."""
 
 
-class Statistics(Protocol):
+class EventCounter(Protocol):
     """What counts beside the log and the signals, and never blocks."""
 
     pending: deque[Pending]
@@ -70,7 +70,7 @@ class Statistics(Protocol):
 class Teller:
     """The observer of a Django process. An event is made only if a receiver wants it."""
 
-    def __init__(self, statistics: Statistics | None = None) -> None:
+    def __init__(self, statistics: EventCounter | None = None) -> None:
         self.statistics = statistics
         """Where to count, if anywhere."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Final
 
-from redis_locks.events.convoys import FOLDED, Convoys, Summary
+from redis_locks.events.convoys import FOLDED, Convoys, ConvoySummary
 from redis_locks.protocol.lock_events import Kind, LockEvent
 from redis_locks.values.log_text import Escaped
 from redis_locks.values.text import printable
@@ -79,7 +79,7 @@ def _write(event: LockEvent) -> None:
     logger.log(LEVELS[event.kind], _LINES[event.kind], values, extra={"lock_event": event.kind})
 
 
-def _sum_up(summary: Summary) -> None:
+def _sum_up(summary: ConvoySummary) -> None:
     event = summary.latest
     if summary.events == 1:
         _write(event)

@@ -136,7 +136,7 @@ def _lease(lock: Summary) -> tuple[float, float]:
     return lock.lease_left, lock.lease
 
 
-class State(NamedTuple):
+class LockState(NamedTuple):
     """What is going on with one lock.
 
     Attributes:
@@ -151,7 +151,7 @@ class State(NamedTuple):
     rank: int
 
     @classmethod
-    def of(cls, lock: Summary, lately: Recent, deadlock: float | None) -> State:
+    def of(cls, lock: Summary, lately: Recent, deadlock: float | None) -> LockState:
         """Return the state of a lock."""
         case = case_of(lock, lately.usual)
         stale = case is Case.STALE and lock.waiting  # else, perhaps, nobody wants it renewed
@@ -177,7 +177,7 @@ class Search:
     found: Sequence[Summary]
     recent: Recent
     complete: bool
-    states: Mapping[str, State]
+    states: Mapping[str, LockState]
     _using: str | None
 
     def __len__(self) -> int:
@@ -227,7 +227,9 @@ def search(
     everything = read(using=using, most=most, named=named)
     lately = recent(using=using)
     since = lately.deadlocked(everything.now - RECENT)
-    states = {lock.name: State.of(lock, lately, since.get(lock.name)) for lock in everything.locks}
+    states = {
+        lock.name: LockState.of(lock, lately, since.get(lock.name)) for lock in everything.locks
+    }
     found = [lock for lock in everything.locks if matching.keeps(lock)]
     if order == TROUBLE:
         found.sort(key=lambda lock: _trouble(lock, states[lock.name], lately))
@@ -236,7 +238,7 @@ def search(
     return Search(everything, found, lately, everything.whole or one, states, using)
 
 
-def _trouble(lock: Summary, state: State, lately: Recent) -> tuple[int, float, float, float]:
+def _trouble(lock: Summary, state: LockState, lately: Recent) -> tuple[int, float, float, float]:
     over = excess(lock.held_for, lately.usual(lock.name))
     return state.rank, -lock.oldest_wait, -over, -lock.held_for
 

@@ -13,7 +13,7 @@ from redis_locks.inspection.cases import LONG_WAIT, RECENT, Case, newcomer_waits
 from redis_locks.inspection.filters import Search
 from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.story import Span, filled
+from redis_locks.inspection.story import Phrase, filled
 from redis_locks.inspection.survey import Crowd
 from redis_locks.values.text import printable, shorten
 
@@ -24,7 +24,7 @@ LONGEST_NAME = 80
 class Sentence(NamedTuple):
     """One sentence in parts; `alarm` if somebody should look."""
 
-    parts: tuple[Span, ...]
+    parts: tuple[Phrase, ...]
     alarm: bool = False
 
     def text(self, later: float = 0.0) -> str:
@@ -63,7 +63,7 @@ def headline(search: Search) -> tuple[Sentence, ...]:
     survey = search.survey
     sentences = [*_troubles(search), *_convoys(search), *_deadlocks(search)]
     if survey.oldest is None and not survey.total:
-        return Sentence((Span(_("No lock is held.")),)), *sentences
+        return Sentence((Phrase(_("No lock is held.")),)), *sentences
     first = waits(survey.crowd, survey.contended, survey.oldest, counted=survey.counted)
     return first, *sentences
 
@@ -96,18 +96,18 @@ def waits(crowd: Crowd, contended: int, oldest: Summary | None, *, counted: bool
         counted: Whether these are all; else there may be more.
     """
     if oldest is None:
-        return Sentence((Span(_("Nobody waits.") if counted else _("No long wait is known.")),))
+        return Sentence((Phrase(_("Nobody waits.") if counted else _("No long wait is known.")),))
     locks = ngettext("%(count)s lock", "%(count)s locks", contended)
     at = locks % {"count": number_format(contended, force_grouping=True)}
     start = _("%(crowd)s, at %(locks)s.") % {
         "crowd": crowd_text(crowd, counted=counted),
         "locks": at,
     }
-    wait = Span(duration(oldest.oldest_wait), oldest.oldest_wait)
+    wait = Phrase(duration(oldest.oldest_wait), oldest.oldest_wait)
     rest = filled(
         _("The oldest wait: %(time)s, for %(lock)s."), time=wait, lock=_named(oldest.name)
     )
-    return Sentence((Span(start), Span(" "), *rest), oldest.oldest_wait >= LONG_WAIT)
+    return Sentence((Phrase(start), Phrase(" "), *rest), oldest.oldest_wait >= LONG_WAIT)
 
 
 def _worst(search: Search, case: Case) -> Sequence[Summary]:
@@ -123,7 +123,7 @@ def _troubles(search: Search) -> Iterator[Sentence]:
     for case, sentence in _CASES.items():
         if locks := _worst(search, case):
             text = sentence(len(locks))
-            count = Span(number_format(len(locks), force_grouping=True))
+            count = Phrase(number_format(len(locks), force_grouping=True))
             parts = filled(text, count=count, lock=_named(locks[0].name))
             yield Sentence(tuple(parts), alarm=True)
 
@@ -134,7 +134,7 @@ def _convoys(search: Search) -> Iterator[Sentence]:
         if usual is not None:
             time = newcomer_waits(lock.waiting, lock.holding, usual)
             text = _("More callers come than %(lock)s can serve: a newcomer waits about %(time)s.")
-            yield Sentence(tuple(filled(text, lock=_named(lock.name), time=Span(duration(time)))))
+            yield Sentence(tuple(filled(text, lock=_named(lock.name), time=Phrase(duration(time)))))
 
 
 def _deadlocks(search: Search) -> Iterator[Sentence]:
@@ -149,12 +149,12 @@ def _deadlocks(search: Search) -> Iterator[Sentence]:
         )
         parts = filled(
             text,
-            count=Span(str(len(circles))),
-            time=Span(duration(ago), ago),
+            count=Phrase(str(len(circles))),
+            time=Phrase(duration(ago), ago),
             lock=_named(circles[0].names[0]),
         )
         yield Sentence(tuple(parts), alarm=True)
 
 
-def _named(name: str) -> Span:
-    return Span(shorten(printable(name), LONGEST_NAME), lock=name)
+def _named(name: str) -> Phrase:
+    return Phrase(shorten(printable(name), LONGEST_NAME), lock=name)

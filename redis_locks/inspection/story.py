@@ -40,7 +40,7 @@ LISTENS_FROM = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Phrase:
     """A part of a sentence; with `ago`, a time in seconds that goes on, whose text it is; with `lock`, a lock's name."""
 
     text: str
@@ -59,7 +59,7 @@ class Story:
     """
 
     case: Case
-    facts: tuple[Span, ...]
+    facts: tuple[Phrase, ...]
     advice: str
 
     @property
@@ -157,11 +157,11 @@ def tell(
         broken: Seconds since a wait for it was ended to break a deadlock, if that was lately.
     """
     if lock is None:
-        return Story(Case.FREE, (Span(_("Nobody holds this lock or waits for it.")),), "")
+        return Story(Case.FREE, (Phrase(_("Nobody holds this lock or waits for it.")),), "")
     facts = tuple(_facts(lock, usual))
     if broken is not None:
         text = _("A deadlock at this lock was broken %(time)s ago.")
-        facts = (*facts, Span(" "), *filled(text, time=_since(broken)))
+        facts = (*facts, Phrase(" "), *filled(text, time=_since(broken)))
     if deadlocked:
         return Story(Case.DEADLOCK, facts, str(_DEADLOCK))
     if not lock.holders:
@@ -170,8 +170,8 @@ def tell(
 
 
 def _held_case(
-    lock: LockInfo, facts: tuple[Span, ...], usual: Usual | None, gone: HolderInfo | None
-) -> tuple[Case, tuple[Span, ...], str]:
+    lock: LockInfo, facts: tuple[Phrase, ...], usual: Usual | None, gone: HolderInfo | None
+) -> tuple[Case, tuple[Phrase, ...], str]:
     holder = longest(lock)
     if lock.name.startswith(QUEUED) or holder.label.startswith(COOLDOWN):
         text = _QUEUED if lock.name.startswith(QUEUED) else _COOLDOWN
@@ -270,16 +270,16 @@ def runs(party: HolderInfo | WaiterInfo) -> str:
     return _("%(label)s on %(host)s") % {"label": label, "host": host}
 
 
-def _facts(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
+def _facts(lock: LockInfo, usual: Usual | None) -> Iterator[Phrase]:
     if lock.holders:
         yield from _held(lock, usual)
     else:
-        yield Span(_("Free, and being handed to the first waiter."))
-    yield Span(" ")
+        yield Phrase(_("Free, and being handed to the first waiter."))
+    yield Phrase(" ")
     if not lock.waiting:
-        yield Span(_("Nobody waits."))
+        yield Phrase(_("Nobody waits."))
         return
-    count = Span(number_format(lock.waiting, force_grouping=True))
+    count = Phrase(number_format(lock.waiting, force_grouping=True))
     if not lock.waiters:
         yield from filled(
             ngettext("%(count)s waits.", "%(count)s wait.", lock.waiting), count=count
@@ -296,7 +296,7 @@ def _facts(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
     )
 
 
-def _held(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
+def _held(lock: LockInfo, usual: Usual | None) -> Iterator[Phrase]:
     holder = longest(lock)
     yield from filled(
         ngettext(
@@ -304,30 +304,30 @@ def _held(lock: LockInfo, usual: Usual | None) -> Iterator[Span]:
             "Held by %(count)s, the longest for %(time)s by %(who)s.",
             lock.holding,
         ),
-        count=Span(number_format(lock.holding, force_grouping=True)),
+        count=Phrase(number_format(lock.holding, force_grouping=True)),
         time=_since(holder.held_for),
-        who=Span(runs(holder)),
+        who=Phrase(runs(holder)),
     )
     if usual:
         times = {"p50": latency(usual.p50), "p99": latency(usual.p99)}
-        yield Span(" " + _("Usual: %(p50)s (p99 %(p99)s).") % times)
+        yield Phrase(" " + _("Usual: %(p50)s (p99 %(p99)s).") % times)
     ago = renewed_ago(holder)
     if ago is not None:
-        yield Span(" ")
+        yield Phrase(" ")
         yield from filled(_("Renewed %(time)s ago."), time=_since(ago))
     elif not is_renewed(holder.lease_left, holder.lease):
-        yield Span(" " + _("Never renewed."))
+        yield Phrase(" " + _("Never renewed."))
 
 
-def _since(ago: float) -> Span:
-    return Span(duration(ago), ago)
+def _since(ago: float) -> Phrase:
+    return Phrase(duration(ago), ago)
 
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
-def filled(sentence: str, **values: Span) -> Iterator[Span]:
+def filled(sentence: str, **values: Phrase) -> Iterator[Phrase]:
     """Yield a translated sentence in parts. Its words, and so the places of the values, are the language's."""
     for place, part in enumerate(_PLACEHOLDER.split(sentence)):
         if part:
-            yield values[part] if place % 2 else Span(part)
+            yield values[part] if place % 2 else Phrase(part)

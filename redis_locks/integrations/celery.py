@@ -18,7 +18,7 @@ from celery.contrib.django.task import DjangoTask
 from celery.utils import uuid
 from celery.utils.time import maybe_make_aware
 
-from redis_locks.decorators.queued_messages import AlreadyQueued, Message, Run, token_of
+from redis_locks.decorators.queued_messages import AlreadyQueued, Message, QueuedRun, token_of
 from redis_locks.decorators.unique_tasks import unique_task
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockBackendError
@@ -36,7 +36,7 @@ Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback.
 """
 
 _RUN = "redis_locks_run"
-"""The attribute of a request that has begun: its `Run`.
+"""The attribute of a request that has begun: its `QueuedRun`.
 
 A task that calls itself directly does so under its message's request.
 """
@@ -117,7 +117,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         if unique is None or name is None or direct:
             return super().__call__(*args, **kwargs)
         side = Side(unique.rule.using)
-        run = Run(self._message(unique, name, request.id))
+        run = QueuedRun(self._message(unique, name, request.id))
         setattr(request, _RUN, run)
         try:
             run_blocking(run.begin(side))

@@ -32,7 +32,7 @@ def now() -> float:
     return monotonic()
 
 
-class Done(NamedTuple):
+class Applied(NamedTuple):
     """The transaction was applied, or had nothing to write; the function's value."""
 
     value: Any
@@ -65,7 +65,7 @@ class Doubt:
         if monotonic() - self._since >= self._memory:
             raise self._unknown()
 
-    async def settle(self) -> Done | None:
+    async def settle(self) -> Applied | None:
         """Return the applied value; None if nothing was applied, and then no EXEC of the call ever will be.
 
         Raises:
@@ -83,7 +83,7 @@ class Doubt:
             if applied is False:
                 continue  # a late EXEC arrived, or another call's
             if applied is not None:
-                return Done(*applied)
+                return Applied(*applied)
             self.require_memory()
             return None
         raise self._unknown() from failure

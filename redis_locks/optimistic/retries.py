@@ -34,7 +34,7 @@ from redis_locks.optimistic.outcomes import (
     shaped,
 )
 from redis_locks.optimistic.packets import EXEC, MULTI, bulk, getting, pack_command, setting
-from redis_locks.optimistic.recovery import MEMORY_SECONDS, Done, Doubt, now
+from redis_locks.optimistic.recovery import MEMORY_SECONDS, Applied, Doubt, now
 from redis_locks.optimistic.transaction import Transaction
 from redis_locks.values.keys import conflicts_key, operation_key
 
@@ -179,7 +179,7 @@ class _Call:
             longest = (monotonic() - self._started) * min(doubled, _LONGEST_QUEUE)
         await self._execution.sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
 
-    async def attempt(self) -> Done | None:
+    async def attempt(self) -> Applied | None:
         """Watch, read, call the function, write. None: it met a conflict, and is to be done again."""
         self.made += 1
         self._started = monotonic()
@@ -204,7 +204,7 @@ class _Call:
                 value = await self._execution.settle(value)
             pipe.require_protection()
             if not pipe.explicit_transaction:
-                return await self._settled() or Done([] if self._plan.options.replies else value)
+                return await self._settled() or Applied([] if self._plan.options.replies else value)
             done = await self._committed(pipe, value)
             watches = False
         except (LinkBroken, LinkFailed):
@@ -218,7 +218,7 @@ class _Call:
                 driver.checkin(link)
         return done
 
-    async def after(self, error: Exception) -> Done | None:
+    async def after(self, error: Exception) -> Applied | None:
         """Return what an EXEC in doubt has applied although the attempt failed. None: nothing was.
 
         It sets `failure`, if the attempt is to be repeated.
@@ -235,17 +235,17 @@ class _Call:
         self.failure = None
         return await self._settled()
 
-    def _applied(self, found: bytes | str | None) -> Done | None:
+    def _applied(self, found: bytes | str | None) -> Applied | None:
         """Return what an earlier attempt or call has applied, given what is at the operation's key."""
         applied = self._operation.applied(found)
         if applied is not None:
             self._require_no_replies()
-            return Done(*applied)
+            return Applied(*applied)
         if self._sent is not None:
             self._doubt(self._sent).require_memory()
         return None
 
-    async def _settled(self) -> Done | None:
+    async def _settled(self) -> Applied | None:
         """Return what an EXEC in doubt has applied; None: none is in doubt any more."""
         if self._sent is None:
             return None
@@ -278,7 +278,7 @@ class _Call:
             return self._plan.options.remember
         return MEMORY_SECONDS + 2 * self._source.reply_timeout
 
-    async def _committed(self, pipe: Any, value: Any) -> Done | None:
+    async def _committed(self, pipe: Any, value: Any) -> Applied | None:
         """Send MULTI, what was queued, the marker and EXEC. Return what came of it; None: a conflict."""
         counts, is_one_server = self._plan.escalate_to is not None, self._source.is_one_server
         if pipe.scripts:
@@ -306,9 +306,9 @@ class _Call:
         if counts and not is_one_server:
             await self._count_apart(self._conflicts + 1)
         if not self._plan.options.replies:
-            return Done(value)
+            return Applied(value)
         found = replies_of(pipe, replies[-1])
-        return Done([await each if isawaitable(each) else each for each in found])
+        return Applied([await each if isawaitable(each) else each for each in found])
 
     async def give_up(self) -> Any:
         """Return what was applied after all, or raise why nothing was."""

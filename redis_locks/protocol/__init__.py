@@ -1,4 +1,4 @@
-"""What Redis and a process agree on about a lock: acquire, lease, renewal, replication, hand-over.
+"""What Redis and a process agree on about a lock: acquire, lease, renewal, replication, hand-off.
 
 `locks` drives it through a driver of `drivers`; nothing here knows Django.
 """

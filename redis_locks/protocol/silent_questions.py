@@ -5,7 +5,7 @@ wakes up once instead of twice, which makes 20 to 45 % more acquires under conte
 a message a `Waiter` asks again with the same token, and with a reply.
 
 Commands of ``read=`` wait behind a ``BLPOP`` for the waiter's turn. So the grant and the replies arrive together:
-hand-overs are 40 % faster.
+hand-offs are 40 % faster.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from redis_locks.locks.with_blocks import (
 from redis_locks.protocol.retry import at_last
 from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locked_rows import LockedRows, Locking
-from redis_locks.rows.sources import QuerySource, Source
+from redis_locks.rows.sources import QuerySource, RowSource
 from redis_locks.values.arguments import flag
 from redis_locks.values.arguments import limit as most
 from redis_locks.values.durations import wait_seconds
@@ -265,7 +265,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
 
 def _source(
     rows: object, of: tuple[str, ...], limit: int | None, *, skip_locked: bool
-) -> Source[Any]:
+) -> RowSource[Any]:
     if isinstance(rows, Manager):
         rows = rows.all()
     if isinstance(rows, QuerySet):

@@ -21,7 +21,7 @@ from redis_locks.protocol.store import Refused
 from redis_locks.rows.names import Row, row_of
 from redis_locks.rows.reentrancy import Earlier
 from redis_locks.rows.sets import RowSet, escalated, fitting, rows_in
-from redis_locks.rows.sources import Candidate, Source
+from redis_locks.rows.sources import Candidate, RowSource
 from redis_locks.rows.sqlite import require_lock_at_begin
 from redis_locks.values import modes
 from redis_locks.values.keys import MAX_SET
@@ -104,7 +104,7 @@ class _Part:
 class Locking(Generic[M]):
     """Which rows to lock, and how. `options` are those of `Lock`."""
 
-    source: Source[M]
+    source: RowSource[M]
     mode: modes.RowMode
     skip_locked: bool
     scope: Scope

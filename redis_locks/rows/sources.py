@@ -33,7 +33,7 @@ class Candidate(NamedTuple):
     rows: tuple[Row, ...]
 
 
-class Source(Protocol[M]):
+class RowSource(Protocol[M]):
     """Where rows come from. The methods ask the database; they block."""
 
     database: str

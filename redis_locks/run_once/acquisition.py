@@ -26,7 +26,7 @@ from redis_locks.run_once.attempts import Attempt, pending
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.records import Begun, Done, Exhausted, Failed, Locked
 from redis_locks.run_once.status import RunStatus, status_of
-from redis_locks.run_once.terms import Terms
+from redis_locks.run_once.terms import JobTerms
 from redis_locks.values.identity import describe_holder
 
 T = TypeVar("T")
@@ -39,11 +39,11 @@ class Job(NamedTuple):
     """One job: its name, its terms, and the object whose event methods are called."""
 
     name: str
-    terms: Terms
+    terms: JobTerms
     events: RunEvents
 
     @classmethod
-    def of_call(cls, name: str, terms: Terms, events: RunEvents) -> Job:
+    def of_call(cls, name: str, terms: JobTerms, events: RunEvents) -> Job:
         """Return the job that is called `name` where it is asked for; see `server_name`."""
         return cls(server_name(name, "job"), terms, events)
 
@@ -183,7 +183,7 @@ class Started(NamedTuple):
 async def begin(
     driver: Driver,
     request: Request,
-    terms: Terms,
+    terms: JobTerms,
     wait: float | None,
     on_locked: Callable[[Locked], Awaitable[None]],
 ) -> Started | Locked | Done | Exhausted:
@@ -224,7 +224,7 @@ async def begin(
 
 
 def _at_last(
-    known: Locked | Done | Failed, locked: Locked, terms: Terms
+    known: Locked | Done | Failed, locked: Locked, terms: JobTerms
 ) -> Locked | Done | Exhausted:
     if not isinstance(known, Failed):
         return known
@@ -238,7 +238,7 @@ async def look(driver: Driver, request: Request) -> Locked | Done | Failed:
 
 
 async def _begin(
-    driver: Driver, request: Request, terms: Terms, until: float
+    driver: Driver, request: Request, terms: JobTerms, until: float
 ) -> tuple[Begun | Locked | Done | Exhausted, float]:
     return await _persist(driver, lambda link: records.begin(link, request, terms), until)
 

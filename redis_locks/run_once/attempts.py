@@ -26,7 +26,7 @@ from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
 from redis_locks.run_once import records
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
-from redis_locks.run_once.terms import Terms
+from redis_locks.run_once.terms import JobTerms
 from redis_locks.run_once.verdicts import Verdict
 from redis_locks.values import identity
 
@@ -50,7 +50,7 @@ class Attempt(Hold):
         lease: Lease,
         begun: records.Begun,
         request: Request,
-        terms: Terms,
+        terms: JobTerms,
         events: RunEvents,
     ) -> None:
         super().__init__(backend, lease)

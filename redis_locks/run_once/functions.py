@@ -29,13 +29,13 @@ from redis_locks.exceptions import (
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, refuse_in_loop
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.events import RunEvents
-from redis_locks.run_once.terms import Terms
+from redis_locks.run_once.terms import JobTerms
 
 Function = Callable[..., Any]
 JobOfCall = Callable[[tuple[Any, ...], dict[str, Any]], Job]
 
 
-def decorate(function: Function, name: object, terms: Terms, events: RunEvents) -> Function:
+def decorate(function: Function, name: object, terms: JobTerms, events: RunEvents) -> Function:
     """Return the function that does the job of each call of `function` once.
 
     Raises:
@@ -74,7 +74,7 @@ def check_name(name: object) -> None:
         raise TypeError(msg)
 
 
-def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
+def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Function:
     @functools.wraps(function)
     def once(*args: Any, **kwargs: Any) -> Any:
         refuse_in_loop(f"{function!r}", FIX_OF_FUNCTION)
@@ -110,7 +110,7 @@ def _blocking(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
     return once
 
 
-def _asynchronous(function: Function, job_of: JobOfCall, terms: Terms) -> Function:
+def _asynchronous(function: Function, job_of: JobOfCall, terms: JobTerms) -> Function:
     @functools.wraps(function)
     async def once(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -136,7 +136,7 @@ def _only(names: tuple[str, ...]) -> str:
 
 
 def _without_doing(
-    error: AlreadyDone | LockNotAvailable | LockBackendError, terms: Terms, once: Function
+    error: AlreadyDone | LockNotAvailable | LockBackendError, terms: JobTerms, once: Function
 ) -> Any:
     if isinstance(error, AlreadyDone):
         return error.result

@@ -39,7 +39,7 @@ from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.functions import check_name, decorate
 from redis_locks.run_once.status import RunStatus
-from redis_locks.run_once.terms import OnConflict, Terms
+from redis_locks.run_once.terms import JobTerms, OnConflict
 from redis_locks.values.keys import validate_name
 
 P = ParamSpec("P")
@@ -167,7 +167,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
     ) -> None:
         check_name(name)
         self._name_source = validate_name(name) if isinstance(name, str) else name
-        self._terms = Terms(
+        self._terms = JobTerms(
             max_attempts=max_attempts,
             done_ttl=done_ttl,
             store_result=store_result,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from redis_locks.drivers.base import Link, argv
 from redis_locks.protocol.store import Request, echoed, number_of
 from redis_locks.run_once import scripts
-from redis_locks.run_once.terms import Terms
+from redis_locks.run_once.terms import JobTerms
 from redis_locks.scripts import Script
 
 
@@ -49,7 +49,7 @@ class Failed(NamedTuple):
     last_error: str
 
 
-async def begin(link: Link, request: Request, terms: Terms) -> Begun | Locked | Done | Exhausted:
+async def begin(link: Link, request: Request, terms: JobTerms) -> Begun | Locked | Done | Exhausted:
     """Begin the next attempt if the lock is free, or ours, and there is something to do."""
     token = request.token
     words = argv(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from redis_locks.run_once.records import Done, Failed, Locked
-from redis_locks.run_once.terms import Terms
+from redis_locks.run_once.terms import JobTerms
 from redis_locks.values.identity import describe_holder
 
 
@@ -33,7 +33,7 @@ class RunStatus:
     last_error: str | None = None
 
 
-def status_of(name: str, terms: Terms, known: Locked | Done | Failed) -> RunStatus:
+def status_of(name: str, terms: JobTerms, known: Locked | Done | Failed) -> RunStatus:
     """Return the status that the server's answer stands for."""
     attempts = known.attempt
     if isinstance(known, Locked):

@@ -32,7 +32,7 @@ OnConflict = Literal["raise", "skip", "retry"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Terms:
+class JobTerms:
     """The options of `run_once`, validated; its docstring says what each means.
 
     Raises:
@@ -63,7 +63,7 @@ class Terms:
             if value is not UNSET:
                 _CHECKS[field.name](value, field.name)
 
-    def of_function(self, label: str, template: str) -> Terms:
+    def of_function(self, label: str, template: str) -> JobTerms:
         """Return the same terms for a decorated function; `label` is what it is called if the terms do not say."""
         return replace(self, label=self.label or label, template=template)
 

@@ -223,7 +223,7 @@ end
 
 local LONG_WAIT_MS = 1000
 
--- Note the locks for `long_waits`. The sets go by themselves: no hand-over pays for taking a lock out. Nothing depends
+-- Note the locks for `long_waits`. The sets go by themselves: no hand-off pays for taking a lock out. Nothing depends
 -- on them.
 local function note_long_wait(since)
   local window, scores = math.floor(now / LONG_WAITS_MS), {}

@@ -149,7 +149,7 @@ def test_a_hold_that_goes_on_is_marked_once_it_exceeds_the_usual(
 
 
 def test_holds_that_were_handed_over_stand_in_one_lane(viewer: Client, kept: None) -> None:
-    # Each process tells of the hand-over by its own clock.
+    # Each process tells of the hand-off by its own clock.
     note_past_holds("a", (10.0, 5.0, "released"), (5.0, 5.02, "released"))
     first, second = bars(text_of(viewer, page_of("a")))
     assert first[3] == second[3]

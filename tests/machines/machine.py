@@ -185,7 +185,7 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.holders)
     @rule(data=st.data())
-    def hand_over(self, data: st.DataObject) -> None:
+    def hand_off(self, data: st.DataObject) -> None:
         if held := self.a_holder(data):
             self.handed_over(held)
 

@@ -48,7 +48,7 @@ MUTANTS = {
         "cancel", "leave(locks, waiter)", "leave({ name }, waiter)"
     ),
     "a downgrade that lets nobody in": Mutant("downgrade", "settle(all)", ""),
-    "a hand-over that starts a new fencing token": Mutant(
+    "a hand-off that starts a new fencing token": Mutant(
         "adopt", "text(math.max(tonumber(fence), fence_now))", "text(tonumber(fence) - 1)"
     ),
     "sharers that are not counted down": Mutant(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.cases import Case
-from redis_locks.inspection.filters import State
+from redis_locks.inspection.filters import LockState
 from redis_locks.statistics.usual import Recent
 from redis_locks.values.text import duration, latency, pad, printable, shorten, width
 
@@ -33,7 +33,7 @@ def table(
     locks: Sequence[LockInfo],
     columns: int | None,
     recent: Recent | None = None,
-    states: Mapping[str, State] | None = None,
+    states: Mapping[str, LockState] | None = None,
 ) -> list[str]:
     """Return a header and a line per hold that was read, not longer than `columns` if that can be done.
 
@@ -129,7 +129,7 @@ _STATES = {
 }
 
 
-def word_for(state: State | None) -> str:
+def word_for(state: LockState | None) -> str:
     """Return what is wrong with a lock in a word or two; empty if nothing is."""
     if state is None:
         return ""
@@ -138,7 +138,7 @@ def word_for(state: State | None) -> str:
 
 
 def _rows(
-    lock: LockInfo, recent: Recent | None, states: Mapping[str, State]
+    lock: LockInfo, recent: Recent | None, states: Mapping[str, LockState]
 ) -> list[tuple[str, ...]]:
     name, waiting = printable(lock.name), str(lock.waiting)
     state = word_for(states.get(lock.name)) or _NONE

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from redis_locks.events import convoys
-from redis_locks.events.convoys import Convoys, Summary
+from redis_locks.events.convoys import Convoys, ConvoySummary
 from redis_locks.protocol.lock_events import LockEvent
 
 
@@ -17,7 +17,7 @@ def waiting(name: str, waited: float = 1.0) -> LockEvent:
 
 def test_locks_beyond_the_bound_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convoys, "MOST_LOCKS", 3)
-    written: list[Summary] = []
+    written: list[ConvoySummary] = []
     kept = Convoys(written.append, interval=3600)
     assert 4 == sum(kept.admits(waiting(str(number))) for number in range(50))
     assert 4 == len(kept._all())
@@ -44,7 +44,7 @@ def test_locks_whose_interval_is_over_make_room(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_oldest_wait_is_the_one_that_began_first() -> None:
-    written: list[Summary] = []
+    written: list[ConvoySummary] = []
     kept = Convoys(written.append, interval=3600)
     for waited in (1.0, 2.0, 9.0, 3.0):
         kept.admits(waiting("a lock", waited))
@@ -54,7 +54,7 @@ def test_the_oldest_wait_is_the_one_that_began_first() -> None:
 
 
 def test_a_forked_process_writes_nothing_that_its_parent_counted() -> None:
-    written: list[Summary] = []
+    written: list[ConvoySummary] = []
     kept = Convoys(written.append, interval=3600)
     for _ in range(3):
         kept.admits(waiting("a lock"))

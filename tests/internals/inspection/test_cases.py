@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from redis_locks.inspection.cases import Case, case_of
-from redis_locks.inspection.filters import State
+from redis_locks.inspection.filters import LockState
 from redis_locks.inspection.headline import crowd_text
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import Crowd, crowd
@@ -48,7 +48,7 @@ def test_each_trouble_has_its_case(
 def test_trouble_ranks_before_waiters_and_those_before_the_rest() -> None:
     none = Recent({})
     ranks = [
-        State.of(lock(**changes), none, deadlock).rank
+        LockState.of(lock(**changes), none, deadlock).rank
         for changes, deadlock in (
             ({"gone": 1}, None),
             ({"waiting": 1, "oldest_wait": 10.0}, None),

@@ -8,7 +8,7 @@ import pytest
 
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.cases import Case
-from redis_locks.inspection.filters import State
+from redis_locks.inspection.filters import LockState
 from redis_locks.inspection.story import tell
 from redis_locks.management.locks import show
 from redis_locks.management.locks.table import table
@@ -33,7 +33,7 @@ def test_the_table_fits_the_terminal(width: int, host: str, name: str) -> None:
 def test_at_80_columns_times_stay_and_what_the_holder_runs_shrinks_first() -> None:
     name = "account:123456789"
     lock = info(name, waiters=12, host="web-1.eu-west.example", label="bank.views.transfer_money")
-    states = {name: State(Case.GONE, None, 0)}
+    states = {name: LockState(Case.GONE, None, 0)}
     header, line = table([lock], 80, known(name), states)
     assert ["NAME", "STATE", "RUNS", "HOLDER", "HELD", "USUAL", "WAITERS", "OLDEST", "LEFT"] == (
         header.split()
@@ -45,7 +45,7 @@ def test_at_80_columns_times_stay_and_what_the_holder_runs_shrinks_first() -> No
 
 
 def test_where_all_is_well_there_is_no_state() -> None:
-    calm = {"account:1": State(Case.NORMAL, None, 3)}
+    calm = {"account:1": LockState(Case.NORMAL, None, 3)}
     assert "STATE" not in table([info()], 80, None, calm)[0]
 
 
