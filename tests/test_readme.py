@@ -232,6 +232,12 @@ def test_the_diagrams_are_those_of_their_script() -> None:
     assert drawn == {file.name: file.read_text(encoding="utf-8") for file in files}
 
 
+def test_the_rules_for_prometheus_are_those_of_their_script() -> None:
+    """Change `DEFAULT_ALERTS` or `docs/alert_rules.py`, and run that."""
+    written = runpy.run_path(str(DOCS / "alert_rules.py"))["rules"]()
+    assert written == (DOCS / "monitoring" / "alerts.yml").read_text(encoding="utf-8")
+
+
 def test_readme_is_a_landing_page() -> None:
     assert len(README.splitlines()) <= 200
 
