@@ -14,9 +14,9 @@ from tests.django.serving import served
 from tests.faults.processes import Worker
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Route
 
-__all__ = ["LOCKS", "Visit", "browser", "hire", "server", "site", "visit"]
+__all__ = ["LOCKS", "Visit", "browser", "hire", "server", "site", "try_now", "visit"]
 
 LOCKS = "/admin/redis_locks/lock/"
 
@@ -35,6 +35,25 @@ class Visit:
         log_in(page, "password", user)
         page.wait_for_selector("[data-state='live']")
         return page
+
+
+def try_now(page: Page, url: str) -> None:
+    """Press "Try now" on a page that gets no news from `url`, then let the site answer there, and wait for the news.
+
+    The site stays away until the page has asked: a page that recovers by itself takes its button away.
+    """
+    asked: list[Route] = []
+
+    def keep(route: Route) -> None:
+        asked.append(route)
+
+    page.route(url, keep)
+    with page.expect_request(url):
+        page.click("[data-retry]")
+    page.route(url, lambda route: route.continue_())
+    for route in asked:
+        route.continue_()
+    page.wait_for_selector("[data-state='live']", timeout=60_000)
 
 
 @pytest.fixture(scope="module")

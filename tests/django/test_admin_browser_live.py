@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS
-from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
+from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, try_now, visit
 from tests.faults.processes import Worker
 from tests.support.parties import MINUTES, ask
 
@@ -158,8 +158,15 @@ def test_a_hidden_page_asks_for_nothing_until_it_is_seen_again(
     hire().ask("acquire", name=name, lease=60)
     page.evaluate("new Promise((done) => setTimeout(done, 2500))")
     assert [] == asked
-    page.evaluate(hide, False)
-    page.wait_for_selector("[data-rows] tr", timeout=1500)  # at once, not after a pause
+    delays = f"""(hidden) => {{
+        const plan = window.setTimeout, delays = [];
+        window.setTimeout = (call, delay) => {{ delays.push(delay); return plan(call, delay); }};
+        ({hide})(hidden);
+        window.setTimeout = plan;
+        return delays;
+    }}"""
+    assert [0] == page.evaluate(delays, False)  # it asks at once, not after a pause
+    page.wait_for_selector("[data-rows] tr")
 
 
 def test_nothing_is_sent_when_nothing_changed(
@@ -189,9 +196,7 @@ def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
     stands = page.inner_text("[data-rows] [data-since]")
     page.evaluate("new Promise((done) => setTimeout(done, 1500))")
     assert stands == page.inner_text("[data-rows] [data-since]")
-    page.unroute("**/data/**")
-    page.click("text=Try now")
-    page.wait_for_selector("[data-state='live']")
+    try_now(page, "**/data/**")
     assert not page.is_visible("[role=alert]")
     # A browser reports every 503 as an error; this one was ours.
     visit.problems[:] = [problem for problem in visit.problems if "503" not in problem]
@@ -223,9 +228,7 @@ def test_without_the_server_nothing_can_be_ended_from_what_is_shown(
     page.route("**/live/**", lambda route: route.fulfill(status=503, json={"unreachable": "gone."}))
     page.wait_for_selector("[data-state='trouble']")
     assert page.evaluate("[...document.querySelectorAll('[data-act]')].every((each) => each.inert)")
-    page.unroute("**/live/**")
-    page.click("text=Try now")
-    page.wait_for_selector("[data-state='live']")
+    try_now(page, "**/live/**")
     assert not page.evaluate("document.querySelector('[data-act]').inert")
     visit.problems[:] = [problem for problem in visit.problems if "503" not in problem]
 
