@@ -10,8 +10,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--seconds", "0.05", "--workers", "1", "--rounds", "1", "--table-seconds", "0"]
@@ -54,3 +58,10 @@ def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
         finally:
             demo.send_signal(signal.SIGINT)
             demo.stdout.read()
+
+
+def see_how_it_ended(page: Page) -> None:
+    """Wait for the end of the comparison that a page follows, and let the page show it."""
+    page.wait_for_selector("#running-result:visible, .bank-ended", timeout=60_000)
+    if page.is_visible("#running-result"):
+        page.click("#running-result")

@@ -8,7 +8,7 @@ import pytest
 
 from demo_project.bank.strategies import STRATEGIES, available
 from tests.browsing import MARKS, log_in, new_page, serious
-from tests.demo.driving import Site
+from tests.demo.driving import Site, see_how_it_ended
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -61,8 +61,16 @@ def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, 
         "() => document.querySelector('#running-text').textContent.includes('left; round')"
     )
 
-    # The page follows the run by itself and shows its figures when it has finished.
-    page.wait_for_selector("#findings-title >> text=Comparison 2", timeout=60_000)
+    # The page follows the run by itself, and does not load again under a keyboard when it has finished.
+    page.click("#start-box summary")
+    page.fill("#id_seconds", "0.75")
+    page.wait_for_selector("#running-result:visible", timeout=60_000)
+    assert "Comparison 2 has ended" == page.inner_text("#running-title")
+    assert "Comparison 2 has ended" == page.inner_text("#running-said")
+    assert "0.75" == page.input_value("#id_seconds")
+    assert "id_seconds" == page.evaluate("document.activeElement.id")
+    see_how_it_ended(page)
+    page.wait_for_selector("#findings-title >> text=Comparison 2")
     page.wait_for_selector("html[data-charts-drawn='2']")
     assert page.locator("#running").count() == 0
     assert figures(page) == 4 * len(STRATEGIES)
@@ -71,6 +79,10 @@ def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, 
     page.click("text=Latency, slowest 1%")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowRight")
+    title = "Chart.getChart('chart-hot-p99_ms').options.plugins.tooltip.callbacks.title"
+    assert ["1 worker", "2 workers"] == page.evaluate(
+        f"() => [0, 1].map((x) => {title}([{{ parsed: {{ x }} }}]))"
+    )
     shape = "[Chart.getChart('chart-hot-p99_ms').data.labels, Chart.getChart('chart-hot-p99_ms').data.datasets.length]"
     assert page.evaluate(shape) == [[1, 2], 6]
     page.check("text=Draw all methods >> visible=true")
@@ -90,6 +102,7 @@ def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, 
 
     start(page, workers="1", seconds="9", rounds="2")
     page.click("#running button")
+    see_how_it_ended(page)
     page.wait_for_selector(".bank-ended")
     assert "(0 of" in page.inner_text(".bank-ended")
     assert problems == []

@@ -11,7 +11,7 @@ import pytest
 
 from demo_project.bank.strategies import label_of
 from tests.browsing import MARKS, log_in, new_page
-from tests.demo.driving import Site
+from tests.demo.driving import Site, see_how_it_ended
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -152,6 +152,7 @@ def watch_the_locks(page: Page, address: str) -> None:
 
 def end_the_run(page: Page) -> None:
     page.click("#running button")
+    see_how_it_ended(page)
     page.wait_for_selector(".bank-ended")
     assert "admin cancelled Comparison" in page.inner_text(".bank-ended")
 

@@ -133,6 +133,8 @@ function roundTicks(scale) {
   scale.ticks = ticks;
 }
 
+const counted = (workers) => `${workers} ${workers === 1 ? "worker" : "workers"}`;
+
 const brief = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 function draw() {
@@ -161,7 +163,7 @@ function draw() {
           plugins: {
             legend: { labels: { color: text, usePointStyle: true } },
             marks: { crossings: chart.marks, text },
-            tooltip: { callbacks: { title: ([{ parsed }]) => `${chart.workers[Math.round(parsed.x)]} workers` } },
+            tooltip: { callbacks: { title: ([{ parsed }]) => counted(chart.workers[Math.round(parsed.x)]) } },
           },
           scales: {
             x: columns(axis("Worker processes", text, line), chart.workers),
@@ -220,6 +222,20 @@ for (const label of document.querySelectorAll(".bank-all")) {
   label.querySelector("input").addEventListener("change", draw);
 }
 
+/* The reader loads the page anew, as a form below may be half filled in. */
+function finish(section) {
+  const form = section.querySelector("form");
+  const link = document.getElementById("running-result");
+  const stood = form.contains(document.activeElement);
+  document.getElementById("running-title").textContent = section.dataset.ended;
+  form.hidden = true;
+  link.hidden = false;
+  document.getElementById("running-said").textContent = section.dataset.ended;
+  if (stood) {
+    link.focus();
+  }
+}
+
 function follow(section) {
   const bar = section.querySelector("progress");
   const words = document.getElementById("running-text");
@@ -232,8 +248,7 @@ function follow(section) {
     if (run.status === "running") {
       return true;
     }
-    // By GET, so that a page that came from a form is not sent again.
-    location.assign(section.dataset.list);
+    finish(section);
     return false;
   }
 
