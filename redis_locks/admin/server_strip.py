@@ -46,6 +46,7 @@ class Strip:
     waiting: int
     places: int
     counted: bool
+    whole: bool
     oldest_wait: str
     waiting_since: str
     long_wait: bool
@@ -74,6 +75,7 @@ class Strip:
             waiting=every.crowd.most,
             places=every.crowd.places,
             counted=every.counted,
+            whole=found.complete,
             oldest_wait=duration(oldest.oldest_wait) if oldest else "",
             waiting_since=f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
             long_wait=oldest is not None and oldest.oldest_wait >= LONG_WAIT,
@@ -108,8 +110,8 @@ def away(using: str | None) -> str:
         text
         % {
             "server": printable(breaker.description),
-            "time": time_format(localtime(now() - timedelta(seconds=breaker.away_for))),
-            "calls": number_format(breaker.asks),
+            "time": time_format(localtime(now() - timedelta(seconds=breaker.away_for)), "H:i T"),
+            "calls": number_format(breaker.asks, force_grouping=True),
         }
         for breaker in backend_for(using).driver.breakers
         if breaker.is_open

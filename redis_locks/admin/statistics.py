@@ -93,7 +93,7 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
         "counting": get_settings().statistics,
         "bars": bars(found.moments, highest),
         "highest": highest,
-        "half": number_format(highest / 2 if highest % 2 else highest // 2),
+        "half": number_format(highest / 2 if highest % 2 else highest // 2, force_grouping=True),
         "wait_path": path([each.wait_p99 for each in found.moments], longest),
         "hold_path": path([each.hold_p99 for each in found.moments], longest),
         "longest": latency(longest),

@@ -291,7 +291,7 @@ class GroupRow:
     @property
     def level(self) -> str:
         """How much of a trouble it is, as the end of a CSS class."""
-        if self.group.oldest_wait >= LONG_WAIT:
+        if self.group.gone or self.group.oldest_wait >= LONG_WAIT:
             return "trouble"
         return "contended" if self.group.waiting else "calm"
 
@@ -301,7 +301,8 @@ class GroupRow:
         group = self.group
         waits = group.waiting and self.waiting_since
         holds = group.held_for and self.held_since
-        return group.pattern, group.locks, group.contended, group.waiting, waits, holds, self.level
+        counts = (group.locks, group.contended, group.waiting, group.gone)
+        return group.pattern, counts, waits, holds, self.level
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +322,7 @@ class SessionRow:
     @classmethod
     def of(cls, node: Node, at: float, pages: ServerPages) -> SessionRow:
         """Return the row of a session, and of those that it blocks."""
-        ends = [below for below in node.blocks if _is_end(below)]
-        left_out = set(map(id, ends[MOST_ENDS:]))
-        shown = [below for below in node.blocks if id(below) not in left_out]
+        shown, more = node.first_blocked(MOST_ENDS)
         # As a dict: each once, in order.
         names = dict.fromkeys(below.lock for below in node.blocks if below.lock)
         return cls(
@@ -331,7 +330,7 @@ class SessionRow:
             waits_for=short_name(node.lock or ""),
             holds=tuple((short_name(name), pages.url("change", name)) for name in names),
             blocks=tuple(cls.of(below, at, pages) for below in shown),
-            more=len(left_out),
+            more=more,
             repeated=node.repeated,
             deadlocked=node.deadlocked,
             cut=node.cut,
@@ -349,10 +348,6 @@ class SessionRow:
         return len(self.holds) > 1 or any(
             below.blocks or below.repeated or below.deadlocked or below.cut for below in self.blocks
         )
-
-
-def _is_end(node: Node) -> bool:
-    return not (node.blocks or node.repeated or node.deadlocked or node.cut)
 
 
 _EVENTS = {

@@ -63,6 +63,17 @@ class Node:
         """Whether a session in the tree waits for itself."""
         return self.deadlocked or any(below.has_deadlock for below in self.blocks)
 
+    def first_blocked(self, most: int) -> tuple[list[Node], int]:
+        """Return what it blocks, without all but `most` of those that block nobody, and how many are left out."""
+        ends = [below for below in self.blocks if below.is_end]
+        left_out = set(map(id, ends[most:]))
+        return [below for below in self.blocks if id(below) not in left_out], len(left_out)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it only waits."""
+        return not (self.blocks or self.repeated or self.deadlocked or self.cut)
+
     def waits_for(self, name: str) -> bool:
         """Whether a session in the tree waits for the lock `name`."""
         return self.lock == name or any(below.waits_for(name) for below in self.blocks)

@@ -94,7 +94,7 @@ class Filter:
             and lock.held_for >= self.held_for
             and lock.oldest_wait >= self.waited
             and (not self.stale or (lock.holding > 0 and not is_renewed(*_lease(lock))))
-            and (not self.gone or (lock.gone > 0 and not lock.name.startswith(QUEUED)))
+            and (not self.gone or _is_gone(lock))
             and (not self.host or self._has_host(lock))
             and (not self.text or self._has_text(lock))
         )
@@ -254,6 +254,7 @@ class Group:
         crowd: How many wait for them, and in how many places.
         oldest_wait: Seconds for which the first of these waits.
         held_for: Seconds of the longest hold.
+        gone: How many of them have a holder whose process has died or is cut off.
     """
 
     pattern: str
@@ -262,6 +263,7 @@ class Group:
     crowd: Crowd
     oldest_wait: float
     held_for: float
+    gone: int
 
     @property
     def waiting(self) -> int:
@@ -282,13 +284,24 @@ def groups(locks: Iterable[Summary]) -> list[Group]:
             crowd(alike),
             max(lock.oldest_wait for lock in alike),
             max(lock.held_for for lock in alike),
+            sum(map(_is_gone, alike)),
         )
         for pattern, alike in by_pattern.items()
     ]
     return sorted(
         found,
-        key=lambda group: (not group.waiting, -group.oldest_wait, -group.held_for, group.pattern),
+        key=lambda group: (
+            not group.waiting,
+            -group.oldest_wait,
+            not group.gone,
+            -group.held_for,
+            group.pattern,
+        ),
     )
+
+
+def _is_gone(lock: Summary) -> bool:
+    return lock.gone > 0 and not lock.name.startswith(QUEUED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,8 @@ class Sentence(NamedTuple):
 
 _CASES: Mapping[Case, Callable[[int], str]] = {
     Case.GONE: lambda count: ngettext(
-        "A holder of %(lock)s is gone.",
-        "%(count)s locks have a holder that is gone, %(lock)s first.",
+        "A holder of %(lock)s is gone, or has detached its hold.",
+        "%(count)s locks have a holder that is gone or has detached its hold, %(lock)s first.",
         count,
     ),
     Case.LONG: lambda count: ngettext(
@@ -123,7 +123,9 @@ def _troubles(search: Search) -> Iterator[Sentence]:
     for case, sentence in _CASES.items():
         if locks := _worst(search, case):
             text = sentence(len(locks))
-            count = Phrase(number_format(len(locks), force_grouping=True))
+            # Of very many locks only a part is looked at.
+            more = "" if search.complete else "+"
+            count = Phrase(f"{number_format(len(locks), force_grouping=True)}{more}")
             parts = filled(text, count=count, lock=_named(locks[0].name))
             yield Sentence(tuple(parts), alarm=True)
 

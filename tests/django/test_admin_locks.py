@@ -196,9 +196,24 @@ def test_locks_with_alike_names_are_one_group(viewer: Client) -> None:
 
 
 def test_a_group_counts_more_locks_than_a_page_of_trouble_looks_at(viewer: Client) -> None:
-    ask(((f"account:{number}", f"holder{number}.1") for number in range(FEW + 100)), wait=0)
-    (row,) = rows(text_of(viewer, f"{reverse(LIST)}?group=on"))
-    assert f">{FEW + 100}<" in re.sub(r"\s", "", row)
+    count = FEW + 600
+    ask(((f"account:{number}", f"holder{number}.1") for number in range(count)), wait=0)
+    html = text_of(viewer, f"{reverse(LIST)}?group=on")
+    (row,) = rows(html)
+    assert f">{count:,}<" in re.sub(r"\s", "", row)
+    assert f"<strong>{count:,} locks</strong>" in html
+    # A page of trouble says that it does not know them all.
+    assert f"of {count:,}" in text_of(viewer, reverse(LIST))
+
+
+def test_a_group_marks_a_holder_that_is_gone(viewer: Client) -> None:
+    ask((("account:1", "nobody.1"), ("account:2", "nobody.2")), wait=0)
+    until(lambda: "holders gone" in text_of(viewer, f"{reverse(LIST)}?group=on"), within=15)
+    with held("report"):
+        first, second = rows(text_of(viewer, f"{reverse(LIST)}?group=on"))
+    assert "2 holders gone" in first
+    assert "locks-trouble" in first
+    assert "gone" not in second
 
 
 def test_what_is_usual_stands_beside_a_hold(viewer: Client, name: str) -> None:

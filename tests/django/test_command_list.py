@@ -16,7 +16,7 @@ from redis_locks import Hold, Lock, inspection
 from redis_locks.inspection import LockInfo
 from tests.django.command_calls import Terminal, fails, run
 from tests.django.command_line import environment
-from tests.support.parties import ask, held, on_host, waited_for
+from tests.support.parties import MINUTES, ask, held, on_host, waited_for
 from tests.support.statistics import flush
 from tests.support.world import until
 
@@ -81,6 +81,27 @@ def test_a_terminal_shows_a_screenful_and_says_how_many_more_there_are(
     # Programs get all.
     assert 508 == len(run("list")[0].splitlines())
     assert 507 == len(json.loads(run("list", "--json", out=Terminal())[0]))
+
+
+def test_a_terminal_shows_few_of_a_crowd_that_blocks_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LINES", "24")
+    monkeypatch.setenv("COLUMNS", "80")
+    ask([("payroll", "holder.1")], wait=0)
+    ask((("payroll", f"waiter{number}.1") for number in range(150)), wait=MINUTES)
+    ask([("report", "waiter0.2")], wait=0)
+    ask([("report", "last.1")], wait=MINUTES)  # the first waiter blocks somebody
+    lines = run("blocking", out=Terminal())[0].splitlines()
+    assert 1 + 11 + 1 + 1 == len(lines)
+    assert lines[0].endswith("blocks 150")
+    assert "└─ … 139 more that block nobody (`--all`)" == lines[-1]
+    assert 1 == sum("for report" in line for line in lines)
+    everything, _ = run("blocking", "--all", out=Terminal())
+    assert 150 == everything.count("for payroll")
+    # Programs get all.
+    assert 151 == len(json.loads(run("blocking", "--json", out=Terminal())[0]))
+    inspection.drain("web-1")
 
 
 @pytest.mark.parametrize("verb", ["show", "release", "cancel"])

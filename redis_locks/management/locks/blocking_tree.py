@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from django.core.management.base import CommandParser
+
 from redis_locks.inspection import HolderInfo, blockers
 from redis_locks.inspection.blockers import Blocked, Node
 from redis_locks.inspection.survey import contended
@@ -29,6 +31,9 @@ _COLUMNS = (
 _NARROWEST = 24
 """Columns that a session has at least, however deep in the tree it is."""
 
+_MOST_ENDS = 10
+"""How many waiters of a session that block nobody a terminal shows."""
+
 _MOST_PAST = 3
 """How many deadlocks of the last hour are told."""
 
@@ -40,13 +45,21 @@ class Blocking(Verb):
     help = "Show who blocks whom, as a tree."
     examples = ("blocking",)
 
+    def arguments(self, parser: CommandParser) -> None:
+        """Add how much to show."""
+        parser.add_argument(
+            "--all", action="store_true", help="on a terminal: all waiters that block nobody"
+        )
+
     def run(self, console: Console, **options: Any) -> None:
         """Print a tree for each session that blocks others and is not blocked itself."""
         locks, whole = contended(using=options["using"])
         pairs = blockers.blocked(locks)
         rows = [_row(pair) for pair in pairs]
+        most = len(pairs) if options.get("all") or not console.lines else _MOST_ENDS
         console.report(
-            Report(rows, _COLUMNS, rows, lambda columns: _text(pairs, columns)), options["format"]
+            Report(rows, _COLUMNS, rows, lambda columns: _text(pairs, columns, most)),
+            options["format"],
         )
         if not whole:
             console.note(
@@ -78,19 +91,21 @@ def _row(pair: Blocked) -> Row:
     }
 
 
-def _text(pairs: Sequence[Blocked], columns: int | None) -> Iterator[str]:
+def _text(pairs: Sequence[Blocked], columns: int | None, most: int) -> Iterator[str]:
     for root in blockers.trees(pairs):
-        yield from _lines(root, "", "", columns)
+        yield from _lines(root, "", "", columns, most)
 
 
-def _lines(node: Node, first: str, rest: str, columns: int | None) -> Iterator[str]:
-    more = "│  " if node.blocks else "   "
-    yield from _broken(_line(node), first, rest + more, columns)
-    for i, child in enumerate(node.blocks, 1):
-        last = i == len(node.blocks)
-        yield from _lines(
-            child, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "), columns
-        )
+def _lines(node: Node, first: str, rest: str, columns: int | None, most: int) -> Iterator[str]:
+    shown, left_out = node.first_blocked(most)
+    yield from _broken(_line(node), first, rest + ("│  " if node.blocks else "   "), columns)
+    for i, child in enumerate(shown, 1):
+        last = i == len(shown) and not left_out
+        branch, below = ("└─ ", "   ") if last else ("├─ ", "│  ")
+        yield from _lines(child, rest + branch, rest + below, columns, most)
+    if left_out:
+        text = f"… {left_out:,} more that block nobody (`--all`)"
+        yield from _broken(text, rest + "└─ ", rest + "   ", columns)
 
 
 def _broken(text: str, first: str, rest: str, columns: int | None) -> Iterator[str]:

@@ -438,7 +438,7 @@ def _fitting(texts: Sequence[str], columns: int) -> str:
 
 
 def _counted(number: int) -> str:
-    return "1 lock" if number == 1 else f"{number} locks"
+    return "1 lock" if number == 1 else f"{number:,} locks"
 
 
 def _one_line(lock: LockInfo) -> LockInfo:

@@ -66,7 +66,7 @@ class Stats(Verb):
         if options["format"] in FOR_PROGRAMS:
             return
         if len(shown) < len(rows):
-            console.note(f"{len(shown)} of {len(rows)} locks.")
+            console.note(f"{len(shown):,} of {len(rows):,} locks.")
         if not rows:
             of = "" if pattern is None else f" of locks whose names match '{printable(pattern)}'"
             console.note(f"Nothing was counted{of} in the last {period}.")
