@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "demo_project" / "pictures"
 SCREEN: ViewportSize = {"width": 1280, "height": 800}
 MOST_BYTES = 200_000
-COLOURS = 128
+COLOURS = 256
 LOCKS = "/admin/redis_locks/lock/"
 HELD = {
     "report:nightly": ("cron-1", "manage.py report"),
@@ -118,6 +118,23 @@ def take_ledger(site: str, page: Page) -> None:
     shrink("ledger")
 
 
+def take_tellers(site: str, page: Page) -> None:
+    """Take the picture of a branch in which one teller has crashed and others serve and wait."""
+    page.goto(f"{site}/tellers/")
+    page.click("text=Open the branch")
+    page.wait_for_selector("#branch >> text=3 of 3", timeout=60_000)
+    # So that there are customers of before to see.
+    served = (
+        "[...document.querySelectorAll('.tellers td.number')].every((each) => each.textContent > 1)"
+    )
+    page.wait_for_function(f"() => {served}", timeout=60_000)
+    page.click(".tellers tr:has(.working) button")
+    page.wait_for_selector(".state.dead")
+    page.wait_for_selector(".tellers >> text=waiting as number 1")
+    page.locator("#branch").screenshot(path=FOLDER / "tellers.png")
+    shrink("tellers")
+
+
 def take_locks(page: Page) -> None:
     """Take the pictures of the admin's pages of locks, of which the list is open."""
     page.wait_for_selector("text=3 waiting")
@@ -180,6 +197,8 @@ def main(*, comparison: bool) -> None:
             page.goto(f"{site}/admin/login/?next={LOCKS}")
             log_in(page, "password")
             take_locks(page)
+        # After the others, as its semaphore would be in the pictures of locks.
+        take_tellers(site, page)
         if comparison:
             # After the others, as its locks would be in the picture of statistics.
             compare = [sys.executable, "manage.py", "compare", "--csv"]

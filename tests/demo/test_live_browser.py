@@ -122,6 +122,12 @@ def test_the_tellers_fit_a_phone_and_axe_finds_nothing(
     page.click("text=Open the branch")
     page.wait_for_selector("#branch >> text=3 of 3", timeout=60_000)
     page.wait_for_selector(".tellers >> text=waiting as number 2")
+    # A page that is opened says the times at once.
+    page.reload(wait_until="domcontentloaded")
+    times = (
+        "[...document.querySelectorAll('.tellers [data-since]')].map((each) => each.textContent)"
+    )
+    assert all(page.evaluate(times))
     assert serious(page) == []
     page.click(".tellers tr:has(.working) button")
     page.wait_for_selector(".state.dead")

@@ -381,4 +381,5 @@
   }
   setInterval(() => paused || document.hidden || countOn(), 1000);
   plan(etag ? POLL_MS : 0);
+  countOn();
 })();
