@@ -10,14 +10,12 @@ from typing import (
     Literal,
     Never,
     ParamSpec,
-    TypedDict,
     TypeVar,
     Unpack,
     overload,
 )
 
-from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.conf.validation import OnUnavailable, error_status
+from redis_locks.conf.validation import error_status
 from redis_locks.decorators.calls import (
     check_function,
     for_calls_of,
@@ -36,9 +34,8 @@ from redis_locks.decorators.task_queues import (
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.lock import Lock
-from redis_locks.locks.options import Mode, options_of, varied
+from redis_locks.locks.options import LockOptions, options_of, varied
 from redis_locks.locks.reads import packed_reads
-from redis_locks.locks.scope import ScopeName
 from redis_locks.locks.with_blocks import CalledBlocks
 from redis_locks.values.name_templates import in_block
 
@@ -59,31 +56,11 @@ Name = str | Callable[..., str | Sequence[str]] | None
 OnConflict = Literal["raise", "skip", "retry"] | Callable[..., Any]
 
 
-class PermitOptions(TypedDict, total=False):
-    """The options of `Semaphore` that do not shape what a call returns."""
-
-    wait: float | Unset | None
-    lease: float | Unset
-    renew: bool | Unset
-    using: str | None
-    label: str | None
-    scope: ScopeName
-    database: str | None
-    commit_guard: bool
-    replicas: int | Unset
-    max_hold: float | Unset
-    on_unavailable: OnUnavailable | Unset
-    conflict_status: int | None
-
-
-class LockOptions(PermitOptions, total=False):
+class CallOptions(LockOptions, total=False):
     """The options of `redis_lock` that do not shape what a call returns."""
 
-    mode: Mode
-    reentrant: bool | Literal["thread"]
-    crash_release: bool
     read: Iterable[Command]
-    at_least: float
+    conflict_status: int | None
 
 
 class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
@@ -100,25 +77,6 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             doubled, as in a template, and fields are an error. If users type a part of the name,
             use `Lock`, which takes any text as it is.
         *more: Templates or names of further locks, acquired with it all at once or not at all.
-        mode: "exclusive", or "shared" with other shared holders.
-        wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
-        lease: Seconds a hold lives unless renewed or extended.
-        renew: Whether a hold is renewed in the background while it is held.
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
-        label: What the holder runs, for people; None is "GET /path" for a view, else the
-            function's module and qualified name.
-        scope: "auto", "block" or "transaction": until when a hold is kept; see `Lock`. Under
-            ATOMIC_REQUESTS a view's lock is around the transaction; with "transaction" in it.
-        database: The alias of the database whose transactions count. None: those of all databases.
-        commit_guard: Whether a hold is verified just before COMMIT; see `Lock`.
-        reentrant: Whether code inside a block that has the lock may take it again; see `Lock`. With
-            True, a locked function may call itself.
-        crash_release: Whether the lock is free half a second after the holder's process has ended; see `Lock`.
-        replicas: How many replicas have to acknowledge a grant before it counts; see `Lock`.
-        max_hold: Seconds for which a hold is renewed while its event loop stands still; see `Lock`.
-        on_unavailable: What a call does when Redis cannot be asked. "raise": raise LockBackendError.
-            "respond": a view answers 503 with Retry-After, anything else raises. "proceed": run
-            without the lock; see `Lock`. Not given: REDIS_LOCKS["ON_UNAVAILABLE"], which is "respond".
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
             LockNotAvailable or LockTimeout. "skip": return None without calling the
             function. "retry": in a Celery task, queue the task again with a growing, jittered
@@ -129,7 +87,10 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             request. A helper that gets a request but is no view wants "raise".
         conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
         read: In a block: Redis commands that only read, answered in `Hold.read`; see `Lock`.
-        at_least: Seconds for which the lock stays closed after its grant, however early it is released; see `Lock`.
+        **options: What else `Lock` takes, with these differences. `label` of a view is "GET /path", if it is not given;
+            of another function it is its module and qualified name. Under ATOMIC_REQUESTS a view's lock is around
+            the transaction; with ``scope="transaction"`` in it. ``on_unavailable="respond"`` lets a view answer 503
+            with Retry-After; anything else raises.
 
     A view takes the lock for all methods but HEAD and OPTIONS, and those that a class-based view lacks.
 
@@ -144,7 +105,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         name: Name = None,
         *more: str,
         on_conflict: Literal["raise", "retry"] | None = None,
-        **options: Unpack[LockOptions],
+        **options: Unpack[CallOptions],
     ) -> None: ...
 
     @overload
@@ -153,7 +114,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         name: Name = None,
         *more: str,
         on_conflict: Literal["skip"],
-        **options: Unpack[LockOptions],
+        **options: Unpack[CallOptions],
     ) -> None: ...
 
     @overload  # for an async function, which awaits it
@@ -162,7 +123,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         name: Name = None,
         *more: str,
         on_conflict: Callable[..., Coroutine[Any, Any, Else]],
-        **options: Unpack[LockOptions],
+        **options: Unpack[CallOptions],
     ) -> None: ...
 
     @overload
@@ -171,7 +132,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         name: Name = None,
         *more: str,
         on_conflict: Callable[..., Else],
-        **options: Unpack[LockOptions],
+        **options: Unpack[CallOptions],
     ) -> None: ...
 
     @overload  # of a subclass
@@ -180,31 +141,17 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         name: Name = None,
         *more: str,
         on_conflict: OnConflict | None = None,
-        **options: Unpack[LockOptions],
+        **options: Unpack[CallOptions],
     ) -> None: ...
 
     def __init__(
         self,
         name: str | Callable[..., str | Sequence[str]] | None = None,
         *more: str,
-        mode: Mode = "exclusive",
-        wait: float | Unset | None = UNSET,
-        lease: float | Unset = UNSET,
-        renew: bool | Unset = UNSET,
-        using: str | None = None,
-        label: str | None = None,
-        scope: ScopeName = "auto",
-        database: str | None = None,
-        commit_guard: bool = True,
-        reentrant: bool | Literal["thread"] = True,
-        crash_release: bool = False,
-        replicas: int | Unset = UNSET,
-        max_hold: float | Unset = UNSET,
-        on_unavailable: OnUnavailable | Unset = UNSET,
         on_conflict: OnConflict | None = None,
         conflict_status: int | None = None,
         read: Iterable[Command] = (),
-        at_least: float = 0,
+        **options: Unpack[LockOptions],
     ) -> None:
         self._reads = packed_reads(read)
         self._sources = (name, *more)
@@ -216,23 +163,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             if isinstance(each, str) and ("{" in each or "}" in each):
                 self._braces = True
         self._blocks = CalledBlocks()
-        self.options = options_of(
-            mode=mode,
-            wait=wait,
-            lease=lease,
-            renew=renew,
-            using=using,
-            label=label,
-            scope=scope,
-            database=database,
-            commit_guard=commit_guard,
-            reentrant=reentrant,
-            crash_release=crash_release,
-            replicas=replicas,
-            max_hold=max_hold,
-            on_unavailable=on_unavailable,
-            at_least=at_least,
-        )
+        self.options = options_of(**options)
         if self._named_by_call:
             refuse_bare(name, "redis_lock")
         if on_conflict is not None or conflict_status is not None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, Never, Unpack, overload
 
-from redis_locks.conf.settings import UNSET, Unset
-from redis_locks.conf.validation import OnUnavailable
 from redis_locks.decorators.redis_lock import (
     Else,
     OnConflict,
     Otherwise,
-    PermitOptions,
     redis_lock,
 )
-from redis_locks.locks.options import varied
-from redis_locks.locks.scope import ScopeName
+from redis_locks.locks.options import PermitOptions, varied
 from redis_locks.values.arguments import whole_number
 
 MAX_CAPACITY = 1_000_000
+
+
+class PermitCallOptions(PermitOptions, total=False):
+    """The options of `Semaphore` that do not shape what a call returns."""
+
+    conflict_status: int | None
 
 
 class Semaphore(redis_lock[Otherwise]):
@@ -37,19 +39,9 @@ class Semaphore(redis_lock[Otherwise]):
         name: As for `redis_lock`. A `Lock` of the same name excludes it: an exclusive holder
             waits until all permits are back.
         capacity: How many may hold it at once, 1 to 1,000,000.
-        wait: Seconds to wait for a permit. 0: do not wait. None: for ever.
-        lease: Seconds a permit lives unless renewed or extended.
-        renew: Whether a permit is renewed in the background while it is held.
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
-        label: What the holder runs, for people.
-        scope: As for `redis_lock`; in one transaction one permit is taken.
-        database: As for `redis_lock`.
-        commit_guard: As for `redis_lock`.
-        replicas: As for `redis_lock`.
-        max_hold: As for `redis_lock`.
-        on_unavailable: As for `redis_lock`.
         on_conflict: As for `redis_lock`.
-        conflict_status: As for `redis_lock`.
+        **options: As for `redis_lock`, but for those that only a lock has: mode, reentrant, crash_release, at_least
+            and read. In one transaction one permit is taken.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -63,7 +55,7 @@ class Semaphore(redis_lock[Otherwise]):
         capacity: int,
         *,
         on_conflict: Literal["raise", "retry"] | None = None,
-        **options: Unpack[PermitOptions],
+        **options: Unpack[PermitCallOptions],
     ) -> None: ...
 
     @overload
@@ -73,7 +65,7 @@ class Semaphore(redis_lock[Otherwise]):
         capacity: int,
         *,
         on_conflict: Literal["skip"],
-        **options: Unpack[PermitOptions],
+        **options: Unpack[PermitCallOptions],
     ) -> None: ...
 
     @overload
@@ -83,7 +75,7 @@ class Semaphore(redis_lock[Otherwise]):
         capacity: int,
         *,
         on_conflict: Callable[..., Coroutine[Any, Any, Else]],
-        **options: Unpack[PermitOptions],
+        **options: Unpack[PermitCallOptions],
     ) -> None: ...
 
     @overload
@@ -93,7 +85,7 @@ class Semaphore(redis_lock[Otherwise]):
         capacity: int,
         *,
         on_conflict: Callable[..., Else],
-        **options: Unpack[PermitOptions],
+        **options: Unpack[PermitCallOptions],
     ) -> None: ...
 
     @overload  # of a subclass
@@ -103,7 +95,7 @@ class Semaphore(redis_lock[Otherwise]):
         capacity: int,
         *,
         on_conflict: OnConflict | None = None,
-        **options: Unpack[PermitOptions],
+        **options: Unpack[PermitCallOptions],
     ) -> None: ...
 
     def __init__(
@@ -111,37 +103,14 @@ class Semaphore(redis_lock[Otherwise]):
         name: str,
         capacity: int,
         *,
-        wait: float | Unset | None = UNSET,
-        lease: float | Unset = UNSET,
-        renew: bool | Unset = UNSET,
-        using: str | None = None,
-        label: str | None = None,
-        scope: ScopeName = "auto",
-        database: str | None = None,
-        commit_guard: bool = True,
-        replicas: int | Unset = UNSET,
-        max_hold: float | Unset = UNSET,
-        on_unavailable: OnUnavailable | Unset = UNSET,
         on_conflict: OnConflict | None = None,
-        conflict_status: int | None = None,
+        **options: Unpack[PermitCallOptions],
     ) -> None:
         whole_number(1, MAX_CAPACITY)(capacity, "capacity")
-        super().__init__(
-            name,
-            wait=wait,
-            lease=lease,
-            renew=renew,
-            using=using,
-            label=label,
-            scope=scope,
-            database=database,
-            commit_guard=commit_guard,
-            replicas=replicas,
-            max_hold=max_hold,
-            on_unavailable=on_unavailable,
-            on_conflict=on_conflict,
-            conflict_status=conflict_status,
-        )
+        if wrong := options.keys() - PermitCallOptions.__optional_keys__:
+            msg = f"Semaphore has no argument {min(wrong)!r}"
+            raise TypeError(msg)
+        super().__init__(name, on_conflict=on_conflict, **options)
         self.options = varied(self.options, mode=f"permit:{capacity}")
 
     @property

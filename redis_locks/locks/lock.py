@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from functools import lru_cache
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final, Unpack
 
 from redis_locks.conf.name_function import NameKind, server_names
 from redis_locks.conf.settings import UNSET, Unset, get_settings
@@ -21,10 +21,10 @@ from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold, give_back, watch_loss
 from redis_locks.locks.hold_errors import require_closing
 from redis_locks.locks.nesting import own_hold, reenter
-from redis_locks.locks.options import Mode, Options, options_of
+from redis_locks.locks.options import LockOptions, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.releases import may_proceed
-from redis_locks.locks.scope import Scope, ScopeName
+from redis_locks.locks.scope import Scope
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.transactions import Keepers, Taken
 from redis_locks.locks.with_blocks import (
@@ -184,43 +184,13 @@ class Lock:
         self,
         name: str,
         *more: str,
-        mode: Mode = "exclusive",
-        wait: float | Unset | None = UNSET,
-        lease: float | Unset = UNSET,
-        renew: bool | Unset = UNSET,
-        using: str | None = None,
-        label: str | None = None,
         read: Iterable[Command] = (),
-        scope: ScopeName = "auto",
-        database: str | None = None,
-        commit_guard: bool = True,
-        reentrant: bool | Literal["thread"] = True,
-        crash_release: bool = False,
-        replicas: int | Unset = UNSET,
-        max_hold: float | Unset = UNSET,
-        on_unavailable: OnUnavailable | Unset = UNSET,
-        at_least: float = 0,
+        **options: Unpack[LockOptions],
     ) -> None:
         self._set_names((name, *more))
         self._reads = packed_reads(read)
         self._blocks = CalledBlocks()
-        self.options = options_of(
-            mode=mode,
-            wait=wait,
-            lease=lease,
-            renew=renew,
-            using=using,
-            label=label,
-            scope=scope,
-            database=database,
-            commit_guard=commit_guard,
-            reentrant=reentrant,
-            crash_release=crash_release,
-            replicas=replicas,
-            max_hold=max_hold,
-            on_unavailable=on_unavailable,
-            at_least=at_least,
-        )
+        self.options = options_of(**options)
 
     def _set_names(self, names: Iterable[object]) -> None:
         self._names, self._plans = validate_names(names), ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, Literal, ParamSpec, TypeVar, get_args
+from typing import Any, Final, Literal, ParamSpec, TypedDict, TypeVar, get_args
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.conf.validation import MAX_REPLICAS, OnUnavailable
@@ -21,6 +21,32 @@ T = TypeVar("T")
 Mode = Literal["exclusive", "shared"]
 
 Reentrant = bool | Literal["thread"]
+
+
+class PermitOptions(TypedDict, total=False):
+    """The options that any lock has, a semaphore, too; `Lock` says what they do."""
+
+    wait: float | Unset | None
+    lease: float | Unset
+    renew: bool | Unset
+    using: str | None
+    label: str | None
+    scope: ScopeName
+    database: str | None
+    commit_guard: bool
+    replicas: int | Unset
+    max_hold: float | Unset
+    on_unavailable: OnUnavailable | Unset
+
+
+class LockOptions(PermitOptions, total=False):
+    """The options of a lock that is no semaphore."""
+
+    mode: Mode
+    reentrant: Reentrant
+    crash_release: bool
+    at_least: float
+
 
 _MOST: Final = 512
 """How many options are remembered."""
@@ -104,21 +130,21 @@ def _remembered(function: Callable[P, T]) -> Callable[P, T]:
 @_remembered
 def options_of(
     *,
-    mode: Mode,
-    wait: float | Unset | None,
-    lease: float | Unset,
-    renew: bool | Unset,
-    using: str | None,
-    label: str | None,
-    scope: ScopeName,
-    database: str | None,
-    commit_guard: bool,
-    reentrant: Reentrant,
-    crash_release: bool,
-    replicas: int | Unset,
-    max_hold: float | Unset,
-    on_unavailable: OnUnavailable | Unset,
-    at_least: float,
+    mode: Mode = "exclusive",
+    wait: float | Unset | None = UNSET,
+    lease: float | Unset = UNSET,
+    renew: bool | Unset = UNSET,
+    using: str | None = None,
+    label: str | None = None,
+    scope: ScopeName = "auto",
+    database: str | None = None,
+    commit_guard: bool = True,
+    reentrant: Reentrant = True,
+    crash_release: bool = False,
+    replicas: int | Unset = UNSET,
+    max_hold: float | Unset = UNSET,
+    on_unavailable: OnUnavailable | Unset = UNSET,
+    at_least: float = 0,
 ) -> Options:
     """Return the options of a lock, checked.
 

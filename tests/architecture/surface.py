@@ -20,7 +20,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, get_args, get_type_hints
 from unittest.mock import Mock
 
 from django.apps import apps
@@ -282,12 +282,32 @@ def _function(name: str, function: Any) -> str:
     return f"{word} {name}{_signature(function)}"
 
 
+def keywords(function: Any) -> dict[str, Any]:
+    """Return what `**options` of a callable may be, with the types as they are written."""
+    called = function.__init__ if isinstance(function, type) else function
+    written = getattr(called, "__annotations__", {}).get("options")
+    if not str(written).startswith("Unpack["):
+        return {}
+    (options,) = get_args(get_type_hints(called)["options"])
+    return dict(options.__annotations__)
+
+
 def _signature(function: Any) -> str:
     signature = inspect.signature(function)
     parameters = [
         parameter.replace(annotation=_annotation(parameter.annotation))
         for parameter in signature.parameters.values()
     ]
+    if options := keywords(function):
+        parameters[-1:] = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_Written("..."),
+                annotation=_annotation(each),
+            )
+            for name, each in options.items()
+        ]
     returns = _annotation(signature.return_annotation)
     return re.sub(
         r" at 0x[0-9a-f]+",

@@ -15,6 +15,7 @@ import pytest
 import redis_locks
 from redis_locks import Hold, Lock, inspection, optimistic, run_once, statistics
 from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
+from tests.architecture.surface import keywords
 from tests.ledger.models import Counter
 
 TEXT, FLAG, SECONDS = [5, b"x", ["x"], object()], ["yes", 1, None], ["5", -1, True, float("nan")]
@@ -115,7 +116,8 @@ class Call:
     def __init__(self, function: Any, call: Any = None, /, **others: Any) -> None:
         self.call = call or function
         self.others = others
-        self.arguments = [*inspect.signature(function).parameters]
+        plain = [each for each in inspect.signature(function).parameters if each != "options"]
+        self.arguments = [*plain, *keywords(function)]
 
 
 def held(verb: str) -> Call:
