@@ -4,7 +4,8 @@
 
     LockError
     ├── LockNotAvailable     contention, and the caller did not want to wait  (55P03)
-    │   └── LockTimeout      contention for longer than the caller would wait (55P03)
+    │   ├── LockTimeout      contention for longer than the caller would wait (55P03)
+    │   └── QueueFull        contention, and `max_waiting` others wait already        (55P03)
     ├── DeadlockDetected     sessions wait for each other, and this wait was ended   (40P01)
     ├── LockLost             the lease ended, or an operator ended the hold
     │   └── StaleHold        a fenced row was to be written under a lost hold
@@ -74,6 +75,10 @@ class LockNotAvailable(LockError, OperationalError):
 
 class LockTimeout(LockNotAvailable):
     """The lock did not become free within the wait."""
+
+
+class QueueFull(LockNotAvailable):
+    """Somebody else holds the lock, and as many wait for it as its `max_waiting` allows. The caller did not wait."""
 
 
 class Wait(NamedTuple):

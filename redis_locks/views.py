@@ -39,6 +39,7 @@ _OPTIONS: Final = (
     "database",
     "commit_guard",
     "on_unavailable",
+    "max_waiting",
 )
 """Arguments of `Lock` that are attributes of the view, with ``lock_`` before them."""
 
@@ -83,6 +84,9 @@ class RedisLockMixin(View):
 
     lock_on_unavailable: OnUnavailable | Unset = UNSET
     """"respond", "raise" or "proceed": what happens when Redis cannot be asked; see `redis_lock`."""
+
+    lock_max_waiting: int | None = None
+    """How many requests may wait for the lock; the next one is answered as other contention, at once."""
 
     lock_methods: ClassVar[Collection[str]] = ("POST", "PUT", "PATCH", "DELETE")
     """The HTTP methods that take the lock. A method that the view lacks takes none, and gets 405."""

@@ -25,6 +25,7 @@ from redis_locks.conf import validation
 from redis_locks.decorators import answers
 from redis_locks.decorators.semaphore import MAX_CAPACITY
 from redis_locks.inspection.queries import MOST_WAITERS, MOST_WAITERS_LISTED
+from redis_locks.locks.options import MOST_WAITING
 from redis_locks.optimistic.transaction import MAX_ATTEMPTS
 from redis_locks.run_once.results import MAX_RESULT_BYTES
 from redis_locks.run_once.terms import MOST_ATTEMPTS
@@ -108,6 +109,7 @@ def test_each_signal_has_its_row() -> None:
         ("name of a lock", [MAX_NAME_BYTES]),
         ("locks in one hold", [MAX_SET]),
         ("permits of a semaphore", [MAX_CAPACITY]),
+        ("max_waiting", [MOST_WAITING]),
         ("lease", [MIN_LEASE]),
         ("PREFIX", [validation.MAX_PREFIX_BYTES]),
         ("PARTITIONS", [validation.MAX_PARTITIONS]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from redis_locks.exceptions import LockNotAvailable, LockTimeout
+from redis_locks.exceptions import LockNotAvailable, LockTimeout, QueueFull
 from redis_locks.protocol.store import Refused
 from redis_locks.values.identity import describe_holder, is_cooldown
 
@@ -22,6 +22,9 @@ def not_available(
         return kind(msg if wait == 0 else f"{msg}; the wait was {wait:g} s", name, holder, left)
     lease = f"; its lease ends in {left:.1f} s unless renewed" if left is not None else ""
     lease += f"; {own}" if own else ""
+    if refused.max_waiting:
+        msg = f"Lock {name!r} is held, and max_waiting={refused.max_waiting} wait for it already{lease}"
+        return QueueFull(msg, name, holder, left)
     if wait == 0:
         return LockNotAvailable(f"Lock {name!r} is held{lease}", name, holder, left)
     msg = f"Lock {name!r} did not become free within {wait:g} s; it is held{lease}"

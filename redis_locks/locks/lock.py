@@ -162,6 +162,9 @@ class Lock:
             for `read`, raises nevertheless. Not given: REDIS_LOCKS["ON_UNAVAILABLE"].
         at_least: Seconds for which the lock stays closed after its grant, however early it is released; 0: not at all.
             A crash keeps it closed as well: the lease is as long, if it is not given. A force-release opens it.
+        max_waiting: How many may wait for it; None: any number. A caller that would be one more gets QueueFull at once,
+            and does not wait. All who stand in the queue count, whatever their own `max_waiting` is. A waiter that has
+            died counts until its turn comes. Of a set, each lock has such a queue.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -273,6 +276,7 @@ class Lock:
         Raises:
             LockNotAvailable: Somebody else holds it, and the wait is 0.
             LockTimeout: Somebody else still held it after the wait.
+            QueueFull: Somebody else holds it, and `max_waiting` others wait already.
             DeadlockDetected: Waiting on would never have ended.
             LockBackendError: Redis could not be asked.
         """

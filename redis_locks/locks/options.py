@@ -37,6 +37,7 @@ class PermitOptions(TypedDict, total=False):
     replicas: int | Unset
     max_hold: float | Unset
     on_unavailable: OnUnavailable | Unset
+    max_waiting: int | None
 
 
 class LockOptions(PermitOptions, total=False):
@@ -47,6 +48,9 @@ class LockOptions(PermitOptions, total=False):
     crash_release: bool
     at_least: float
 
+
+MOST_WAITING: Final = 1_000_000
+"""The greatest `max_waiting`."""
 
 _MOST: Final = 512
 """How many options are remembered."""
@@ -74,6 +78,7 @@ class Options:
     shown_mode: str | None = None
     """What people call the mode, if that is not what scripts call it."""
     at_least_ms: int = 0
+    max_waiting: int | None = None
 
     @property
     def renews(self) -> bool:
@@ -104,6 +109,7 @@ class Options:
             guarded=self.scope.guarded,
             max_hold=self.max_hold,
             at_least_ms=self.at_least_ms,
+            max_waiting=self.max_waiting,
             proceeds=(settings.on_unavailable if own is UNSET else own) == "proceed",
         )
 
@@ -145,6 +151,7 @@ def options_of(
     max_hold: float | Unset = UNSET,
     on_unavailable: OnUnavailable | Unset = UNSET,
     at_least: float = 0,
+    max_waiting: int | None = None,
 ) -> Options:
     """Return the options of a lock, checked.
 
@@ -170,6 +177,7 @@ def options_of(
         max_hold=None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
         on_unavailable=checked_on_unavailable(on_unavailable),
         at_least_ms=checked_at_least(at_least, known, its_lease, crash_release=crash_release),
+        max_waiting=checked_max_waiting(max_waiting, wait),
     )
 
 
@@ -194,6 +202,19 @@ def checked_at_least(
         msg = f"at_least={value!r} {wrong}"
         raise ValueError(msg)
     return milliseconds
+
+
+def checked_max_waiting(value: object, wait: object) -> int | None:
+    """Return how many may wait; None: any number. Raises TypeError, ValueError."""
+    if value is None:
+        return None
+    if value == 0 and type(value) is int:
+        msg = "max_waiting must be 1 or more, not 0: give wait=0 if nobody is to wait"
+        raise ValueError(msg)
+    if wait == 0:
+        msg = f"max_waiting={value!r} is for those who wait, and with wait=0 nobody does: leave one of them out"
+        raise ValueError(msg)
+    return whole_number(1, MOST_WAITING)(value, "max_waiting")
 
 
 def checked_reentrant(value: object) -> Reentrant:

@@ -49,6 +49,7 @@ class Terms:
         max_hold: Seconds for which a hold is renewed while its event loop stands still; None: as its renewer says.
         script: What extends a hold.
         at_least_ms: For how long after a grant the locks stay closed, if the hold ends before; 0: not at all.
+        max_waiting: How many may wait for each lock; None: any number.
         proceeds: Whether a block goes on without the lock when its server cannot be asked.
     """
 
@@ -63,6 +64,7 @@ class Terms:
         "lease",
         "lease_ms",
         "max_hold",
+        "max_waiting",
         "mode",
         "patience",
         "proceeds",
@@ -93,6 +95,7 @@ class Terms:
         max_hold: float | None = None,
         script: Script = scripts.EXTEND,
         at_least_ms: int = 0,
+        max_waiting: int | None = None,
         proceeds: bool = False,
     ) -> None:
         self.backend: Any = (lambda: None) if backend is None else weakref.ref(backend)
@@ -107,8 +110,9 @@ class Terms:
         self.label, self.template = label, template
         self.crash_release, self.guarded = crash_release, guarded
         self.at_least_ms = at_least_ms
+        self.max_waiting = max_waiting
         self.proceeds = proceeds
-        self.is_plain = not (replicas or crash_release)
+        self.is_plain = not (replicas or crash_release or max_waiting)
         """Whether nothing but the question and its reply is needed."""
 
     def who(self, unit: str) -> str:
@@ -227,6 +231,7 @@ class Plan:
             self.names,
             terms.template,
             terms.replicas,
+            max_waiting=terms.max_waiting,
         )
 
 

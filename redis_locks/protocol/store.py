@@ -36,6 +36,8 @@ class Request:
     """How many replicas have to know of the grant, and of each extend, before it counts."""
     broken_off: int = 0
     """How many questions of the token were broken off, and so may still reach the server; see `_late.lua`."""
+    max_waiting: int | None = None
+    """How many may wait for each lock; None: any number."""
     reused: bool = False
     """Whether the token may be used again, by somebody else: a task queue delivers a message twice."""
 
@@ -58,6 +60,7 @@ _UNFINISHED: Final = "2"
 _SHARED_IS_LOST: Final = "2"
 _CANCELLED: Final = "3"
 _LATE: Final = "4"
+_FULL: Final = "5"
 
 
 class Won(NamedTuple):
@@ -84,13 +87,14 @@ class Granted(NamedTuple):
 class Refused(NamedTuple):
     """The lock is somebody else's until `ends_ms`, unless renewed; `claim` is theirs, or empty.
 
-    `place`: which lock of the set it is.
+    `place`: which lock of the set it is. `max_waiting`: how many may wait, if so many do and the caller does not.
     """
 
     at_ms: int
     ends_ms: int
     claim: str
     place: int = 0
+    max_waiting: int | None = None
 
 
 def echoed(reply: object, token: str, parts: int) -> list[str]:
@@ -174,7 +178,8 @@ def acquired(
         request.broken_off = int(words[2])
         return None
     _require_shared(words[1])
-    return _refused(words[2], words[3], words[4])
+    refused = _refused(words[2], words[3], words[4])
+    return refused._replace(max_waiting=request.max_waiting) if words[1] == _FULL else refused
 
 
 def milliseconds_of(wait: float | None) -> int:
@@ -203,9 +208,11 @@ def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Cal
     `how`: 0 the token asked before, 1 it asks first, 2 it asks first and reads no reply.
     """
     token, lease, mode, who = request.token, str(request.lease_ms), request.mode, request.who
-    if request.broken_off:
-        number = str(request.broken_off)
-        return request.keys, (token, lease, mode, who, listener, str(wait_ms), "0", number)
+    if request.broken_off or request.max_waiting:
+        how, number = "0" if request.broken_off else how, str(request.broken_off)
+        bound = () if request.max_waiting is None else (str(request.max_waiting),)
+        words = (token, lease, mode, who, listener, str(wait_ms), how, number, *bound)
+        return request.keys, words
     return request.keys, (token, lease, mode, who, listener, str(wait_ms), how)
 
 

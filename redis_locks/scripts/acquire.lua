@@ -10,11 +10,13 @@
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
 --   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply
 --   8 how many questions of the token were broken off, if any
+--   9 how many may wait for each lock, if that has a bound
 -- Reply: "token 1 fence now"        granted; now in ms
 --        "token 0 now ends claim"   not; when a holder's lease ends in ms, and its claim;
 --                                   "ends/PLACE" if it holds another lock than the first
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
 --        "token 3"                  its wait was cancelled; see `cancel`
+--        "token 5 now ends claim"  as 0, and it did not join the queue, since that is full
 --        "token 4 N"                the question is late, see `_late`. If somebody reads this, the token is used again, and
 --                                   is to ask as if N questions of it were broken off
 -- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
@@ -64,7 +66,7 @@ if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
     if ARGV[7] == "1" then
       return token .. " 1 " .. message
     end
-  elseif usual and until_ms and string.sub(first[3], 1, #token + 1) ~= token .. " " then
+  elseif usual and until_ms and not ARGV[9] and string.sub(first[3], 1, #token + 1) ~= token .. " " then
     local joins, kept = wait ~= "0", now + math.max(lease, WAITER_KEPT_MS)
     if joins then
       for place = 2, #KEYS do
@@ -109,7 +111,7 @@ end
 --include _lock
 
 local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local first, number = ARGV[7] ~= "0", tonumber(ARGV[8] or 0)
+local first, number, most_waiting = ARGV[7] ~= "0", tonumber(ARGV[8] or 0), tonumber(ARGV[9] or math.huge)
 local kept = clock() + math.max(lease, WAITER_KEPT_MS)
 
 local function granted(fence)
@@ -236,6 +238,16 @@ local function note_long_wait(since)
   end
 end
 
+local function is_full()
+  for _, name in ipairs(all) do
+    if state_of(name).waiting >= most_waiting then
+      return true
+    end
+  end
+  return false
+end
+
+-- Whether the caller stands in line now; not if a queue is full.
 local function join()
   -- In line already: keep place and time, but listen where the caller listens now.
   local earlier = not first and waiter_claim(state_of(all[#all]), token)
@@ -245,6 +257,9 @@ local function join()
   if not joined and not first then
     -- It lost its place in one of the queues, or in all: to the end.
     leave(all, token)
+  end
+  if not (joined or upgrade) and is_full() then
+    return false
   end
   for place, name in ipairs(all) do
     local state, here = state_of(name), mode_at(mode, place)
@@ -263,24 +278,24 @@ local function join()
   if earlier and now - since >= LONG_WAIT_MS then
     note_long_wait(since)
   end
+  return true
 end
 
 if not blocked and is_free() then
   return take()
 end
-if wait ~= 0 then
-  join()
-end
+local waits = wait ~= 0 and join()
 -- Who asks again may have been told to work off the line of a lock that is free beside one that is not.
 if not blocked or (#all > 1 and not first) then
   local fence = settle(all, true)
   if fence then
     return granted(fence)
   end
-  -- Perhaps only the dead stood in line, and the caller did not.
-  if wait == 0 and not blocked and is_free() then
+  -- Perhaps the dead stood in line, and the caller did not.
+  if not waits and not blocked and is_free() then
     return take()
   end
+  waits = waits or (wait ~= 0 and join())
 end
 
-return token .. " 0 " .. obstacle(all, mode)
+return token .. ((wait == 0 or waits) and " 0 " or " 5 ") .. obstacle(all, mode)

@@ -36,7 +36,7 @@ from redis_locks.values.keys import Group, Keys
 
 T = TypeVar("T")
 
-Outcome = Literal["granted", "busy", "lost", "unavailable"]
+Outcome = Literal["granted", "busy", "full", "lost", "unavailable"]
 
 _RENEWED_FOR = 365 * 24 * 3600.0
 """Seconds a renewed hold lasts: longer than any test, so that no renewal has to run."""
@@ -116,7 +116,8 @@ class _Memory:
 
     def __init__(self, outcome: Outcome, description: str) -> None:
         self.description = description
-        self._outcome = outcome
+        self._is_full = outcome == "full"
+        self._outcome = "busy" if self._is_full else outcome
         self._held: dict[str, _Held] = {}
         # As the server's do, the fencing tokens grow from one test to the next.
         self._fencing_tokens = itertools.count(int(time.time() * 1e6))
@@ -212,7 +213,7 @@ class _Memory:
             raise LockBackendError(msg) from Unreachable(msg)
 
     def _refuse(self, request: Request, wait: float | None, other: _Held) -> Refused:
-        if wait is None:
+        if wait is None and not (self._is_full and request.max_waiting):
             problem = "has wait=None, so this would wait for ever; give it a wait in seconds"
             raise self._impossible(request, problem)
         now = _server_ms()
@@ -220,7 +221,8 @@ class _Memory:
         place = modes.intents_in(request.mode)
         if other.is_elsewhere:
             place = request.keys.index(other.names[0]) - 1
-        return Refused(now, now + request.lease_ms, other.claim, place)
+        most = request.max_waiting if self._is_full and wait != 0 else None
+        return Refused(now, now + request.lease_ms, other.claim, place, most)
 
     def _no_server(self, problem: str) -> RuntimeError:
         fix = "test it on a real server, by the pytest fixture redis_locks or by override_locks('server')"

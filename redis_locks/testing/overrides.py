@@ -58,6 +58,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             "busy": somebody else holds every lock. Nobody waits: what would wait 5 s times
             out at once, and a wait without an end raises RuntimeError.
             An `optimistic` transaction raises TooMuchContention.
+            "full": as "busy", and as many wait for every lock as its `max_waiting` allows: it raises QueueFull.
             "lost": each acquire is granted and the hold lost at once, so that its block ends
             with LockLost.
             "unavailable": the server is down. Each acquire, and an `optimistic` transaction, raises
@@ -99,7 +100,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             (commands, "extend"): self._extend_compat,
             (commands, "release"): self._release_compat,
         }
-        if outcome in ("busy", "unavailable"):
+        if outcome in ("busy", "full", "unavailable"):
             replacements[retries, "transact"] = self._transact
         return replacements
 
@@ -112,13 +113,14 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         self, _driver: object, request: commands.CompatRequest, wait: float | None, _sleep: float
     ) -> bool:
         self._require_server()
-        if self._outcome == "busy" and wait is None:
+        busy = self._outcome in ("busy", "full")
+        if busy and wait is None:
             msg = (
-                f"override_locks('busy'): the lock {request.keys.lock!r} would be waited for for ever; "
+                f"override_locks({self._outcome!r}): the lock {request.keys.lock!r} would be waited for for ever; "
                 "give it a blocking_timeout"
             )
             raise RuntimeError(msg)
-        return self._outcome != "busy"
+        return not busy
 
     async def _release_compat(self, *_: object) -> bool:
         self._require_server()
@@ -134,10 +136,8 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             raise RedisConnectionError(msg)
 
     async def _transact(self, _execution: object, _function: object, plan: Transaction) -> NoReturn:
-        if self._outcome == "busy":
-            msg = (
-                f"override_locks('busy'): {', '.join(plan.keys)} kept changing. Nothing was written"
-            )
+        if self._outcome in ("busy", "full"):
+            msg = f"override_locks({self._outcome!r}): {', '.join(plan.keys)} kept changing. Nothing was written"
             raise TooMuchContention(msg, plan.keys, plan.options.attempts)
         msg = "override_locks('unavailable'): nothing answers. Nothing was written"
         raise LockBackendError(msg)
@@ -147,7 +147,8 @@ async def _run(waiter: acquire.Waiter) -> Won | Refused:
     driver, request, wait = waiter.driver, waiter.request, waiter.wait
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
     if isinstance(outcome, Refused):
-        for kind in ("contended", "timed_out") if wait != 0 else ("contended",):
+        waits = wait != 0 and not outcome.max_waiting
+        for kind in ("contended", "timed_out") if waits else ("contended",):
             await lock_events.tell_refused(driver, kind, request, outcome, wait=wait)
     waiter.sent = True
     return outcome

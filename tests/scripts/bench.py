@@ -52,10 +52,12 @@ class Bench:
         listener: str = "nobody",
         mode: str = "exclusive",
         names: Sequence[str] = (),
+        max_waiting: int | None = None,
     ) -> list[str]:
         first = int(token not in self._asked)
         self._asked.add(token)
         argv = (lease, mode, WHO, listener, wait, first)
+        argv += () if max_waiting is None else (0, max_waiting)
         return self.words(scripts.ACQUIRE, token, *argv, names=names)
 
     def queue_up(

@@ -49,7 +49,7 @@ def withdraw(account_id: int, amount: int = 1) -> str:
     return f"{account_id}: {amount}"
 
 
-@redis_lock("account:{account_id}", wait=None, lease=30, renew=False)
+@redis_lock("account:{account_id}", wait=None, lease=30, renew=False, max_waiting=3)
 async def awithdraw(account_id: int) -> int:
     return account_id
 
@@ -96,6 +96,7 @@ def task_above(account_id: int) -> str:
 class AccountView(RedisLockMixin, View):
     lock_name = "account:{pk}"
     lock_wait = 2.5
+    lock_max_waiting = 3
 
     def post(self, request: HttpRequest, pk: int) -> HttpResponse:
         return HttpResponse()
@@ -201,6 +202,8 @@ def explicit_verbs() -> None:
     Lock("report", using=True, renew="default")  # type: ignore[arg-type]
     Lock("report", label=False, crash_release="nightly")  # type: ignore[arg-type]
     Lock("report", mode="block", scope="exclusive")  # type: ignore[arg-type]
+    Lock("report", max_waiting=2.5)  # type: ignore[arg-type]
+    Semaphore("exports", 3, max_waiting="2")  # type: ignore[call-overload]
     redis_lock("report", database=True, commit_guard="default")  # type: ignore[call-overload]
     lock.name = "other"  # type: ignore[misc]
     hold = lock.acquire()

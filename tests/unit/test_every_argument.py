@@ -48,6 +48,7 @@ REFUSED: dict[str, list[Any]] = {
     "key": TEXT,
     "limit": ["5", 1.5, True, -1],
     "max_attempts": COUNT,
+    "max_waiting": [*COUNT, -1],
     "max_hold": [*SECONDS, 0, None],
     "mode": ["update", None, 5],
     "model": [None, "ledger.Counter", object],

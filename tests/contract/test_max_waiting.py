@@ -1,0 +1,238 @@
+"""`max_waiting`: whoever would be one more in the queue is refused at once."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import RequestFactory
+from django.views import View
+
+from redis_locks import (
+    Hold,
+    Lock,
+    LockNotAvailable,
+    LockTimeout,
+    QueueFull,
+    RedisLockMixin,
+    Semaphore,
+    lock_timeout,
+    redis_lock,
+)
+from redis_locks.testing import override_locks
+from tests.elsewhere import in_thread
+from tests.support.calls import lose_the_reply
+from tests.support.world import PATIENCE, Observer, World, held, until
+
+
+def queue(world: World, lock: Lock, server_side: Observer, count: int) -> list[Future[Hold | None]]:
+    """Let so many more wait for the lock, one after another."""
+    waiting = []
+    for _ in range(count):
+        before = server_side.waiters(lock.names[0])
+        waiting.append(world.start(world.acquire, lock, wait=PATIENCE))
+        server_side.until_waiters(lock.names[0], before + 1)
+    return waiting
+
+
+def refused(world: World, lock: Lock) -> QueueFull:
+    with pytest.raises(QueueFull) as said:
+        world.block(lock, lambda hold: None)
+    return said.value
+
+
+def test_one_more_than_may_wait_is_refused_at_once(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, max_waiting=2, wait=60)
+    hold = held(world, lock)
+    waiting = queue(world, lock, server_side, 2)
+    error = refused(world, lock)
+    assert isinstance(error, LockNotAvailable)
+    assert "max_waiting=2 wait for it already" in str(error)
+    assert name == error.name
+    assert 0 < (error.retry_after or 0) <= 10
+    assert 2 == server_side.waiters(name)
+    world.release(hold)
+    for each in waiting:
+        granted = each.result(PATIENCE)
+        assert granted is not None
+        world.release(granted)
+    assert set() == server_side.left_of(name)
+
+
+def test_acquire_returns_none(world: World, name: str, server_side: Observer) -> None:
+    lock = Lock(name, max_waiting=1)
+    hold = held(world, lock)
+    (waiting,) = queue(world, lock, server_side, 1)
+    assert world.acquire(lock, wait=60) is None
+    world.release(hold)
+    granted = waiting.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+
+
+def test_a_free_lock_is_granted_and_a_short_queue_joined(world: World, name: str) -> None:
+    lock = Lock(name, max_waiting=1, wait=0.05)
+    hold = held(world, lock)
+    with pytest.raises(LockTimeout):
+        world.block(lock, lambda hold: None)
+    world.release(hold)
+    assert world.block(lock, lambda hold: hold.is_lost) is False
+
+
+def test_who_gave_up_no_longer_counts(world: World, name: str, server_side: Observer) -> None:
+    lock = Lock(name, max_waiting=1)
+    hold = held(world, lock)
+    assert world.acquire(lock, wait=0.05) is None  # it waited
+    (waiting,) = queue(world, lock, server_side, 1)
+    world.release(hold)
+    granted = waiting.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+
+
+def test_waiters_of_other_locks_of_that_name_count(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    waiting = queue(world, Lock(name), server_side, 2)
+    refused(world, Lock(name, max_waiting=2))
+    waiting += queue(world, Lock(name, max_waiting=3), server_side, 1)
+    world.release(hold)
+    for each in waiting:
+        granted = each.result(PATIENCE)
+        assert granted is not None
+        world.release(granted)
+
+
+def test_a_set_counts_in_each_queue(world: World, name: str, server_side: Observer) -> None:
+    other = f"{name}-other"
+    hold = held(world, Lock(name, other))
+    (waiting,) = queue(world, Lock(other), server_side, 1)
+    refused(world, Lock(name, other, max_waiting=1, wait=60))
+    assert 0 == server_side.waiters(name)
+    world.release(hold)
+    granted = waiting.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+
+
+def test_permits_and_shared_holds_have_a_queue_as_well(
+    world: World, name: str, server_side: Observer
+) -> None:
+    permits, sharers = Semaphore(f"{name}-permits", 1, max_waiting=1), f"{name}-shared"
+    for first, next_one in (
+        (permits, permits),
+        (Lock(sharers, mode="shared"), Lock(sharers, max_waiting=1)),
+    ):
+        hold = held(world, first)
+        (waiting,) = queue(world, next_one, server_side, 1)
+        refused(world, next_one)
+        world.release(hold)
+        granted = waiting.result(PATIENCE)
+        assert granted is not None
+        world.release(granted)
+
+
+def test_an_upgrade_goes_before_the_queue(world: World, name: str, server_side: Observer) -> None:
+    hold, other = (held(world, Lock(name, mode="shared", max_waiting=1)) for _ in range(2))
+    (waiting,) = queue(world, Lock(name), server_side, 1)
+    upgraded = world.start(world.do, hold, "upgrade", wait=PATIENCE)
+    server_side.until_waiters(name, 2)
+    world.release(other)
+    upgraded.result(PATIENCE)
+    world.release(hold)
+    granted = waiting.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+
+
+def test_a_question_that_is_asked_again_keeps_its_own_place(
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = Lock(name, max_waiting=1)
+    hold = held(world, lock)
+    lose_the_reply(monkeypatch, "acquire")
+    (waiting,) = queue(world, lock, server_side, 1)
+    world.release(hold)
+    granted = waiting.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+
+
+def test_of_many_at_once_exactly_so_many_wait(
+    world: World, name: str, server_side: Observer
+) -> None:
+    lock = Lock(name, max_waiting=5, wait=PATIENCE)
+    hold = held(world, lock)
+
+    asking = [world.start(world.block, lock, lambda hold: None) for _ in range(30)]
+    server_side.until_waiters(name, 5)
+    until(lambda: sum(each.done() for each in asking) >= 25)
+    world.release(hold)
+    errors = [each.exception(PATIENCE) for each in asking]
+    assert 25 == sum(isinstance(error, QueueFull) for error in errors)
+    assert 5 == errors.count(None)
+
+
+def test_views_answer_as_they_do_to_contention(
+    world: World, name: str, server_side: Observer
+) -> None:
+    @redis_lock(name, max_waiting=1)
+    def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+    @redis_lock(name, max_waiting=1)
+    async def aview(request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+    class Locked(RedisLockMixin, View):
+        lock_name = name
+        lock_max_waiting = 1
+
+        def post(self, request: HttpRequest) -> HttpResponse:
+            return HttpResponse()
+
+    post = RequestFactory().post("/")
+    hold = held(world, Lock(name))
+    (waiting,) = queue(world, Lock(name), server_side, 1)
+    answers = in_thread(view, post), asyncio.run(aview(post)), in_thread(Locked.as_view(), post)
+    for answer in answers:
+        assert 423 == answer.status_code
+        assert int(answer["Retry-After"]) > 10  # the holder's lease, and the waiter's
+    world.release(hold)
+    granted = waiting.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+    assert 200 == view(post).status_code
+
+
+def test_where_nobody_may_wait_nobody_does(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    with lock_timeout(0), pytest.raises(LockNotAvailable) as said:
+        Lock(name, max_waiting=3).__enter__()
+    assert not isinstance(said.value, QueueFull)
+    world.release(hold)
+
+
+@pytest.mark.parametrize("wait", [5, None])
+def test_a_test_without_a_server_may_have_a_full_queue(name: str, wait: float | None) -> None:
+    with override_locks("full"):
+        with pytest.raises(QueueFull):
+            Lock(name, max_waiting=3, wait=wait).__enter__()
+        with pytest.raises(LockTimeout):
+            Lock(name, wait=5).__enter__()
+        with pytest.raises(LockNotAvailable):
+            Lock(name, wait=0).__enter__()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_waiting": 0}, {"max_waiting": 1, "wait": 0}, {"max_waiting": 1_000_001}],
+)
+def test_what_would_let_nobody_wait_is_refused(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="max_waiting"):
+        redis_lock("x", **options)  # type: ignore[arg-type]

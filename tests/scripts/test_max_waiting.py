@@ -1,0 +1,68 @@
+"""A queue with a bound: who is refused, and who counts."""
+
+from __future__ import annotations
+
+from tests.scripts.bench import FOR_EVER, Bench
+
+FULL = "5"
+
+
+def ask(bench: Bench, token: str, most: int) -> str:
+    return bench.acquire(token, wait=FOR_EVER, listener=token, max_waiting=most)[0]
+
+
+def test_one_more_is_told_who_holds_and_does_not_stand_in_line(bench: Bench) -> None:
+    bench.acquire("holder")
+    bench.queue_up("a", "b")
+    full, _, ends, *claim = bench.acquire("c", wait=FOR_EVER, max_waiting=2)
+    assert FULL == full
+    assert int(ends) > 0
+    assert claim
+    bench.abandon("a")
+    assert "0" == ask(bench, "d", 2)
+
+
+def test_who_does_not_wait_is_never_told_that_it_is_full(bench: Bench) -> None:
+    bench.acquire("holder")
+    bench.queue_up("a")
+    assert "0" == bench.acquire("b", wait=0, max_waiting=1)[0]
+
+
+def test_who_stands_in_line_asks_again_and_stays(bench: Bench) -> None:
+    bench.acquire("holder")
+    bench.queue_up("a")
+    assert "0" == ask(bench, "a", 1)
+    assert FULL == ask(bench, "b", 1)
+
+
+def test_who_has_lost_its_place_is_refused_as_a_newcomer(bench: Bench) -> None:
+    bench.acquire("holder")
+    assert "0" == ask(bench, "a", 1)
+    bench.abandon("a")
+    bench.queue_up("b")
+    assert FULL == ask(bench, "a", 1)
+
+
+def test_the_dead_in_front_of_a_free_lock_do_not_count(bench: Bench) -> None:
+    bench.acquire("holder", lease=1)
+    bench.queue_up("dead", "dead2")
+    bench.abandon("holder")
+    assert "1" == ask(bench, "a", 1)
+
+
+def test_the_dead_in_front_of_sharers_do_not_count(bench: Bench) -> None:
+    bench.acquire("sharer", mode="shared")
+    bench.queue_up("dead")
+    bench.listen("a")
+    assert "0" == ask(bench, "a", 1)
+    assert FULL == ask(bench, "b", 1)
+
+
+def test_of_a_set_the_longest_queue_counts_and_a_refusal_leaves_no_place(bench: Bench) -> None:
+    names = (bench.name, f"{bench.name}-other")
+    bench.acquire("holder", names=names)
+    bench.queue_up("a", names=names[1:])
+    argv = {"wait": FOR_EVER, "names": names}
+    assert FULL == bench.acquire("set", max_waiting=1, **argv)[0]
+    assert FULL == bench.acquire("set", max_waiting=1, **argv)[0]  # asked again, as after a break
+    assert "0" == bench.acquire("b", wait=FOR_EVER, max_waiting=1)[0]
