@@ -298,6 +298,16 @@ def model(session: nox.Session) -> None:
     session.run("python", "-m", "tests.model")
 
 
+@nox.session(python=PYTHON)
+def mutants(session: nox.Session) -> None:
+    """Change the core in fifty small ways, and print those that no test notices; takes hours. `-- --seed N` for the same again.
+
+    `-- --count 10 --rooms scripts locks` for less.
+    """
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.mutation", *session.posargs)
+
+
 def built(session: nox.Session, source: Path, folder: Path) -> Path:
     """Build the wheel of a tree into an empty folder, and return it."""
     shutil.rmtree(folder, ignore_errors=True)
