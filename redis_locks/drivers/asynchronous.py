@@ -113,9 +113,10 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             raise reply_error(subscribed, self.endpoint)
 
     @property
-    def has_bulk(self) -> bool:
-        """Whether the link for replies of any size is open; see `Link`."""
-        return self._bulk is not None and not self._bulk.broken
+    def open_bulk(self) -> AsyncLink | None:
+        """The link for replies of any size, if it is open; see `Link`."""
+        bulk = self._bulk
+        return bulk if bulk is not None and not bulk.broken else None
 
     async def bulk(self) -> AsyncLink:
         """Return the link for replies of any size, which all tasks share; see `Link`."""

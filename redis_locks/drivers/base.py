@@ -95,8 +95,8 @@ class Link(Protocol):
         """
 
     @property
-    def has_bulk(self) -> bool:
-        """Whether the link that `bulk` returns is open already."""
+    def open_bulk(self) -> Link | None:
+        """The link that `bulk` returns, if it is open already."""
 
     async def bulk(self) -> Link:
         """Return the link for replies of any size. Its connection is not subscribed; it is opened when first needed.

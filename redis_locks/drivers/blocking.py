@@ -184,9 +184,10 @@ class BlockingLink(ServerLink):
             self.channels.discard(push[1].decode())
 
     @property
-    def has_bulk(self) -> bool:
-        """Whether the link for replies of any size is open; see `Link`."""
-        return self._bulk is not None and not self._bulk.broken
+    def open_bulk(self) -> BlockingLink | None:
+        """The link for replies of any size, if it is open; see `Link`."""
+        bulk = self._bulk
+        return bulk if bulk is not None and not bulk.broken else None
 
     async def bulk(self) -> BlockingLink:
         """Return the link for replies of any size; see `Link`."""

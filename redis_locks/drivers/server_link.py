@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from redis_locks.drivers.base import Call, LinkBroken
+from redis_locks.drivers.base import Call, Link, LinkBroken
 from redis_locks.drivers.refusals import Demoted, reply_error
 from redis_locks.drivers.resp import ErrorReply, pack
 from redis_locks.scripts import Script
@@ -70,9 +70,9 @@ class CallingLink:
     waiters = 1
 
     @property
-    def has_bulk(self) -> bool:
-        """Whether the link that `bulk` returns is open already; see `Link`."""
-        return False
+    def open_bulk(self) -> Link | None:
+        """The link that `bulk` returns, if it is open already; see `Link`."""
+        return None
 
     async def subscribe(self, keys: Sequence[bytes]) -> None:
         """Nothing to do: one channel serves all locks."""

@@ -41,6 +41,7 @@ from redis_locks.protocol import replication, store
 from redis_locks.protocol.callers import new_token, note_unconfirmed, session
 from redis_locks.protocol.lease import (
     ENDED,
+    HELD,
     LOST,
     NO,
     NOT_KNOWN,
@@ -214,12 +215,16 @@ class Hold:
             LockNotHeld: It belongs to another process (this one was forked from it).
             LockBackendError: Redis could not be told; the lock becomes free with the lease.
         """
-        run_blocking(self.end(self.backend.driver))
+        left = self.begin_end(self.backend.driver)
+        if left is not None:
+            run_blocking(left)
 
     async def arelease(self) -> None:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
         driver, _ = await self.backend.of_loop()
-        await self.end(driver)
+        left = self.begin_end(driver)
+        if left is not None:
+            await left
 
     def __enter__(self) -> Self:
         """This hold: as a block, one that is acquired, or adopted, already. It is this thread's from now on.
@@ -250,7 +255,9 @@ class Hold:
     def end_block(self, error: BaseException | None) -> None:
         """Release at the end of a block, which ended with `error`; see `__exit__`."""
         try:
-            run_blocking(self.end(self.backend.driver, error))
+            left = self.begin_end(self.backend.driver, error)
+            if left is not None:
+                run_blocking(left)
         except LockError:
             raise
         except BaseException:
@@ -281,7 +288,9 @@ class Hold:
         cancelled, self.cancelled = self.cancelled, None
         error = exc if cancelled is None else await cancelled.end(exc)
         driver, _ = await self.backend.of_loop()
-        await self.end(driver, error)
+        left = self.begin_end(driver, error)
+        if left is not None:
+            await left
         if error is not exc:
             # The block has ended the hold itself, and was cancelled for its loss as it did.
             raise lost(*[part.lease for part in self.parts]) from None
@@ -431,6 +440,38 @@ class Hold:
         driver, renewer = await backend.of_loop()
         return await moves.adopted(cls, detached, backend, driver, renewer, renew, label)
 
+    def begin_end(
+        self, driver: Driver, error: BaseException | Unset | None = UNSET
+    ) -> Coroutine[Any, Any, None] | None:
+        """Release, the usual way: one question to one server ends it. Return None, or what to await for the rest; see `end`."""
+        lease, backend = self.lease, self.backend
+        if (
+            not self.ends_plainly
+            or lease.state is not HELD
+            or lease.outage is not None
+            or self.released
+            or self.kept
+            or self.last_moment
+            or backend.is_hasty
+            or self.pid != identity.process.pid
+            or lease.is_over()
+        ):
+            return self.end(driver, error)
+        answer: Answer | Link | BaseException | None = None
+        try:
+            here, releaser = here_of(driver), self._releaser
+            if releaser.setdefault("first", here) == here:
+                began, ends = monotonic(), lease.leave(self)
+                answer = lease.ask_to_end(driver) if ends else YES
+                if answer is YES:
+                    self.released = True
+                    releaser.clear()
+                    return tell_counted_end(driver, lease) if ends and lease.count_end() else None
+                self.last_moment = began + backend.release_timeout
+        except BaseException as interrupt:  # noqa: BLE001 - what is awaited raises it
+            answer = interrupt
+        return self._end(driver, error, answer)
+
     async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether that happened.
 
@@ -440,6 +481,15 @@ class Hold:
             driver: On what to ask.
             error: What the block ended with that ends now, if there is a block. It wins over our own error.
         """
+        await self._end(driver, error, None)
+
+    async def _end(
+        self,
+        driver: Driver,
+        error: BaseException | Unset | None,
+        answer: Answer | Link | BaseException | None,
+    ) -> None:
+        """End it, see `end`, after what came of the usual way; None: nothing was asked yet."""
         if self.pid != identity.process.pid:
             if error is UNSET:
                 raise of_another_process(self.name)
@@ -447,12 +497,12 @@ class Hold:
         # Of two requests the server grants the first, whosever that is; the other finds nothing, as if all was
         # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
         releaser = self._releaser
-        here: Any = (asyncio.current_task() or get_ident()) if driver.suspends else get_ident()
+        here = here_of(driver)
         try:
             if releaser.setdefault("first", here) != here:
                 return
             try:
-                await self.release_on(driver)
+                await self._go_on(driver, answer)
             except LockError as ours:
                 if not isinstance(error, BaseException):
                     raise
@@ -465,6 +515,15 @@ class Hold:
         finally:
             if releaser.get("first") == here:
                 releaser.clear()
+
+    async def _go_on(self, driver: Driver, answer: Answer | Link | BaseException | None) -> None:
+        """Go on with what the usual way came to; see `begin_end`."""
+        if isinstance(answer, BaseException):
+            raise answer
+        if answer is None:
+            await self.release_on(driver)
+        else:
+            await self._release(driver, answer)
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""
@@ -501,23 +560,34 @@ class Hold:
         # not lost: at most the reply came too late.
         repeated = lease.state is ENDED
         was_lost = not repeated and lease.is_over() and not lease.is_lost_in_outage
-        was_held = True
         # Else a transaction, or others of this thread or task, have it, or nobody had it.
         ends = not self.kept and lease.leave(self)
-        if ends and lease.outage is not UNGUARDED:
-            # The usual way: one question ends it.
-            began, backend = monotonic(), self.backend
-            plainly = not (repeated or self.last_moment or backend.is_hasty)
-            answer = lease.ask_to_end(driver) if plainly and self.ends_plainly else NO
-            if not isinstance(answer, Answer):
-                answer = await lease.answer_to_end(driver, answer)
-            if answer is not YES:
-                was_held = await releases.end_for_good(
-                    *(driver, lease, self.end_on),
-                    repeated=repeated or answer is UNHEARD,
-                    was_lost=was_lost,
-                    last=self.last_moment or began + backend.release_timeout,
-                )
+        asks = ends and lease.outage is not UNGUARDED
+        await self._release(
+            driver, NO if asks else YES, ends=ends, repeated=repeated, was_lost=was_lost
+        )
+
+    async def _release(
+        self,
+        driver: Driver,
+        answer: Answer | Link,
+        *,
+        ends: bool = True,
+        repeated: bool = False,
+        was_lost: bool = False,
+    ) -> None:
+        """Go on after the first question, if the hold `ends` its lease; see `release_on`."""
+        lease, was_held = self.lease, True
+        last = self.last_moment or monotonic() + self.backend.release_timeout
+        if not isinstance(answer, Answer):
+            answer = await lease.answer_to_end(driver, answer)
+        if answer is not YES:
+            was_held = await releases.end_for_good(
+                *(driver, lease, self.end_on),
+                repeated=repeated or answer is UNHEARD,
+                was_lost=was_lost,
+                last=last,
+            )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
         self.released = not self.kept
@@ -620,6 +690,11 @@ class Hold:
                 stacklevel=2,
                 source=self,
             )
+
+
+def here_of(driver: Driver) -> Any:
+    """Return the running task, or this thread, as what releases on `driver`."""
+    return (asyncio.current_task() if driver.suspends else None) or get_ident()
 
 
 H = TypeVar("H", bound=Hold)

@@ -333,14 +333,13 @@ class Lock:
             if keepers is not None and (kept := self._kept(side, keepers)):
                 return kept
         try:
-            outcome = run_blocking(self._asking(side, wait))
+            asked = self._asked(side, wait)
+            outcome = asked if isinstance(asked, Hold) else run_blocking(asked)
         except LockBackendError as error:
             outcome = run_blocking(self._proceed(side, error))
         if isinstance(outcome, Refused):
             raise self._refused(side, outcome)
-        if keepers is not None:
-            keepers.keep(outcome, self._taken(side))
-        return outcome
+        return outcome if keepers is None else keepers.keep(outcome, self._taken(side))
 
     def _taken(self, side: Side) -> Taken:
         return Taken(side.backend, frozenset(self._names), self.options.mode)
@@ -369,7 +368,8 @@ class Lock:
         if options.reentrant == "thread":
             side.where = side.session.held.party
         try:
-            outcome = await self._asking(side, wait)
+            asked = self._asked(side, wait)
+            outcome = asked if isinstance(asked, Hold) else await asked
         except LockBackendError as error:
             outcome = await self._proceed(side, error)
         if isinstance(outcome, Refused):
@@ -388,10 +388,10 @@ class Lock:
     def _require_name(self) -> None:
         """Raise TypeError if there is no name for a block; see `redis_lock`."""
 
-    def _asking(
+    def _asked(
         self, side: Side, wait: float | Unset | None
-    ) -> Coroutine[Any, Any, Hold | Refused]:
-        """Return what acquires in one step, or, if the names are in several partitions, one partition after another."""
+    ) -> Hold | Coroutine[Any, Any, Hold | Refused]:
+        """Acquire in one step, or, if the names are in several partitions, one partition after another; see `Lease.ask`."""
         plans = self._plans
         if not plans or plans[0].terms.backend() is not side.backend:
             terms = self.options.terms(side.backend)
@@ -401,7 +401,7 @@ class Lock:
             seconds, side.ends = bounded(seconds), at_last()
         side.wait = seconds
         if len(plans) == 1:
-            return self._acquired(side, plans[0], seconds)
+            return self._ask(side, plans[0], seconds)
         return self._acquire_spread(side, plans, seconds)
 
     def _refused(self, side: Side, refused: Refused) -> LockNotAvailable:
@@ -424,14 +424,21 @@ class Lock:
 
         return await partitions.acquire(side.driver, take, plans, wait)
 
-    def _acquired(
+    async def _acquired(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
-    ) -> Coroutine[Any, Any, Hold | Refused]:
-        """Acquire the locks of one partition: nested in what the caller has, or from Redis."""
+    ) -> Hold | Refused:
+        """Acquire the locks of one partition; see `_ask`."""
+        outcome = self._ask(side, plan, wait, renews=renews)
+        return outcome if isinstance(outcome, Hold) else await outcome
+
+    def _ask(
+        self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
+    ) -> Hold | Coroutine[Any, Any, Hold | Refused]:
+        """Acquire the locks of one partition, see `Lease.ask`: nested in what the caller has, or from Redis."""
         if side.session.held or side.session.is_called:
             return self._acquire_around(side, plan, wait, renews=renews)
         hold = self._hold_of(side, plan, renews=renews)
-        return hold.lease.acquire(side.driver, wait, hold, side.where, "", side.ends)
+        return hold.lease.ask(side.driver, wait, hold, side.where, "", side.ends)
 
     async def _acquire_around(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None
@@ -442,7 +449,8 @@ class Lock:
             return nested
         own = own_hold(side.session, side.backend, plan.names) if wait is None else ""
         hold = self._hold_of(side, plan, renews=renews)
-        return await hold.lease.acquire(side.driver, wait, hold, side.where, own, side.ends)
+        outcome = hold.lease.ask(side.driver, wait, hold, side.where, own, side.ends)
+        return outcome if isinstance(outcome, Hold) else await outcome
 
     def _hold_of(
         self, side: Side, plan: Plan, token: str | None = None, *, renews: bool | None = None

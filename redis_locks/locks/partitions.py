@@ -51,6 +51,8 @@ class SpreadHold(Hold):
     of each of its locks.
     """
 
+    ends_plainly = False
+
     def __init__(self, parts: Sequence[Hold]) -> None:
         self._parts = tuple(parts)
         first = parts[0]

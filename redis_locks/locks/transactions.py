@@ -337,12 +337,13 @@ class Keepers(NamedTuple):
             each.keep(kept)
         return kept.hold
 
-    def keep(self, hold: Hold, taken: Taken) -> None:
-        """Release `hold` when all of them have ended, or the savepoints that are open in them now."""
+    def keep(self, hold: Hold, taken: Taken) -> Hold:
+        """Release `hold` when all of them have ended, or the savepoints that are open in them now. Return it."""
         kept = Kept(hold, taken)
         for each in self.transactions:
             each.keep(kept)
         hold.kept = True  # last: until then it is its block's, whatever interrupts this
+        return hold
 
     def on_rollback(self, undo: Undo, what: Any) -> None:
         """Give `what` to `undo` if one of them is rolled back, or a savepoint that is open in it now; see `Transactions`."""

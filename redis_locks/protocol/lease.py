@@ -24,7 +24,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import Enum
 from math import inf
@@ -188,6 +188,32 @@ _NONE: Final = Conversion()
 """That of the leases that were never turned into another mode: it never changes."""
 
 
+class Question:
+    """The first question of an acquire, and how far it has come."""
+
+    link: Link | None = None
+    """The link that it has; None: none, or no longer."""
+    sent = 0.0
+    """When it was sent; 0: it was not."""
+    reply: Any = None
+    """What came: the reply, or the error or silence in place of one."""
+    answer: Awaitable[Any] | None = None
+    """What to await for the reply."""
+    error: BaseException | None = None
+    """What broke it off."""
+    is_won = False
+    """Whether the reply has granted the locks."""
+    since: float | None = None
+    """When the grant was heard, if that is not when it was asked for."""
+    waited = 0.0
+    """Seconds for which it was waited for."""
+
+    @property
+    def first(self) -> tuple[Any, float] | None:
+        """What a `Waiter` goes on from."""
+        return (self.reply, self.sent) if self.sent else None
+
+
 class Lease:
     """What one thread or task asks of a set of locks, and has of it; nested holds share it.
 
@@ -315,7 +341,7 @@ class Lease:
 
     # How it is acquired
 
-    async def acquire(
+    def ask(
         self,
         driver: Driver,
         wait: float | None,
@@ -323,90 +349,146 @@ class Lease:
         where: Where,
         own: str = "",
         ends: float = inf,
-    ) -> H | Refused:
+    ) -> H | Coroutine[Any, Any, H | Refused]:
         """Ask for the locks, and wait for up to `wait` seconds (0: not at all; None: for ever).
 
         Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own` and `ends` are as for `Waiter`.
 
-        Returns the hold, or why another holder still had the locks at the end. Whatever interrupts it takes back what
-        was asked for. Raises as `Waiter.run`.
+        Returns the hold, which the usual way does at once: the locks are free, and one question to one server is all
+        there is to do. Else what to await for the hold, or for why another holder still had the locks at the end. Whatever
+        interrupts it takes back what was asked for. To await raises as `Waiter.run`.
         """
-        plan, token = self.plan, self.token
-        terms, reads = plan.terms, plan.reads
-        link: Link | None = None
+        plan = self.plan
+        question = Question()
+        try:
+            question.link = link = driver.take(self.token) if plan.terms.is_plain else None
+            if link is not None and link.quick_keys is None and ends == inf:
+                packet = plan.question(link, self.token, self.session.unit, wait)
+                if not plan.reads:
+                    question.sent = monotonic()
+                    question.reply = link.exchange(packet)
+                elif (bulk := link.open_bulk) is not None:
+                    question.sent, packet = monotonic(), packet + plan.read_packet
+                    question.reply = bulk.exchange_all(packet, 1 + len(plan.reads))
+                    link = bulk
+                if question.reply is not None:
+                    if self._heard(driver, question, hold, where):
+                        return hold
+                elif question.sent:
+                    question.answer = link.answer()
+        except BaseException as error:  # noqa: BLE001 - what is awaited raises it
+            question.error = error
+        return self._go_on(driver, wait, hold, where, question, own, ends)
+
+    def _heard(self, driver: Driver, question: Question, hold: H, where: Where) -> bool:
+        """Let `hold` have the locks if the reply grants them; return whether that is all there is to do."""
+        reply = question.reply
+        read: Sequence[Any] = ()
+        if type(reply) is list:
+            reply, *read = reply
+            question.reply = reply
+        won = store.won(reply, self.token) if type(reply) is bytes else 0
+        if not won:
+            return False
+        if read:
+            hold.read = store.read_replies(read)
+        question.is_won = True
+        # First: what is given back is no longer ours to give back, whatever interrupts.
+        link, question.link = question.link, None
+        if link is not None:
+            driver.checkin(link, self.token)
+        self.win(question.sent + self.plan.terms.lease, won, question.since, question.waited)
+        self.begin(hold, where)
+        return not lock_events.observer.count_hold("acquired", self.waited, self)
+
+    async def _go_on(
+        self,
+        driver: Driver,
+        wait: float | None,
+        hold: H,
+        where: Where,
+        question: Question,
+        own: str,
+        ends: float,
+    ) -> H | Refused:
+        """Go on after the first question, or ask it off the usual way; see `ask`."""
         waiter: Waiter | None = None
-        reply: Any = None
-        sent, since, waited = 0.0, None, 0.0
         outcome: H | Refused = hold
         try:
-            # The usual way: the lock is free, and one question to one server is all there is to do.
-            link = driver.take(token) if terms.is_plain else None
-            if link is not None and link.quick_keys is None and (not reads or link.has_bulk):
-                packet = plan.question(link, token, self.session.unit, wait)
-                sent = monotonic()
-                try:
-                    reply = (
-                        await self._ask_and_read(driver, link, packet, hold, ends)
-                        if reads or ends != inf
-                        else link.exchange(packet)
-                    )
-                    if reply is None:
-                        reply = await link.answer()
-                except LinkBroken as error:
-                    reply = error
-            elif link is not None and silent_questions.fits(driver, link, plan, wait):
-                sent, reply = monotonic(), Silence()
-                reply, since, waited = await silent_questions.ask(
-                    self, driver, link, self.session.unit, wait, hold, ends
-                )
-            if type(reply) is bytes and (won := store.won(reply, token)):
-                assert link is not None  # noqa: S101 - it has answered
-                # First: what is given back is no longer ours to give back, whatever interrupts.
-                used, link = link, None
-                driver.checkin(used, token)
-                self.win(sent + terms.lease, won, since, waited)
-                self.begin(hold, where)
-            else:
+            is_told = await self._answered(driver, wait, hold, where, question, ends)
+            if not question.is_won:
                 waiter = Waiter(
-                    *(driver, self.asked(driver), wait, terms.patience),
+                    *(driver, self.asked(driver), wait, self.plan.terms.patience),
                     own=own,
-                    link=link,
-                    first=(reply, sent) if sent else None,
+                    link=question.link,
+                    first=question.first,
                     ends=ends,
                 )
                 outcome = await self._wait(waiter, hold, where)
-            if outcome is hold and lock_events.observer.count_hold("acquired", self.waited, self):
+                is_told = outcome is not hold or not lock_events.observer.count_hold(
+                    "acquired", self.waited, self
+                )
+            if not is_told:
                 await self.tell_acquired(driver, wait)
         except BaseException as error:
-            first = (reply, sent) if sent else None
-            await self._abandon(hold, waiter or self._asked_on(driver, link, first, error))
+            await self._abandon(hold, waiter or self._asked_on(driver, question, error))
             raise
         return outcome
 
-    def _asked_on(
+    async def _answered(
         self,
         driver: Driver,
-        link: Link | None,
-        first: tuple[Any, float] | None,
-        error: BaseException,
-    ) -> Waiter:
+        wait: float | None,
+        hold: H,
+        where: Where,
+        question: Question,
+        ends: float,
+    ) -> bool:
+        """Have the question answered; return whether it is a grant of which nobody is to be told. See `ask`."""
+        try:
+            if question.error is not None:
+                raise question.error
+            if question.is_won:
+                return False  # somebody is to be told
+            if question.answer is not None:
+                question.reply = await question.answer
+            elif question.link is not None and not question.sent:
+                await self._ask_otherwise(driver, question.link, wait, hold, question, ends)
+        except LinkBroken as error:
+            question.reply = error
+        return self._heard(driver, question, hold, where)
+
+    def _asked_on(self, driver: Driver, question: Question, error: BaseException) -> Waiter:
         """Return what takes back the first question, if it was sent, which `error` broke off."""
+        first = question.first
         if first is not None:
             self.request.break_off(error)
-        return Waiter(driver, self.request, 0, link=link, first=first)
+        return Waiter(driver, self.request, 0, link=question.link, first=first)
 
-    async def _ask_and_read(
-        self, driver: Driver, link: Link, question: bytes, hold: Reader, ends: float
-    ) -> Any:
-        """Send a question with the reads for `hold` behind it, where replies may be large; return the reply to the question."""
-        plan = self.plan
-        bulk = await link.bulk() if plan.reads else link
-        packet, number = question + plan.read_packet, 1 + len(plan.reads)
-        trip = bulk.round_trip(packet, number)
-        reply, *read = await (trip if ends == inf else in_time(driver, trip, ends, ends))
-        if type(reply) is bytes and store.won(reply, self.token):
-            hold.read = store.read_replies(read)
-        return reply
+    async def _ask_otherwise(
+        self,
+        driver: Driver,
+        link: Link,
+        wait: float | None,
+        hold: H,
+        question: Question,
+        ends: float,
+    ) -> None:
+        """Ask silently, or as the usual way does, but until `ends` at the latest; or not at all. Raises LinkBroken."""
+        plan, unit = self.plan, self.session.unit
+        if link.quick_keys is not None:
+            if silent_questions.fits(driver, link, plan, wait):
+                question.sent, question.reply = monotonic(), Silence()
+                question.reply, question.since, question.waited = await silent_questions.ask(
+                    self, driver, link, unit, wait, hold, ends
+                )
+            return
+        asked = link.open_bulk if plan.reads else link
+        if asked is not None and ends != inf:
+            packet = plan.question(link, self.token, unit, wait) + plan.read_packet
+            question.sent = monotonic()
+            trip = asked.round_trip(packet, 1 + len(plan.reads))
+            question.reply = await in_time(driver, trip, ends, ends)
 
     async def _wait(self, waiter: Waiter, hold: H, where: Where) -> H | Refused:
         """Let `hold` have what `waiter` gets, and return it; or return why it got nothing."""

@@ -11,16 +11,16 @@ from tests.support.world import PATIENCE, Observer, Threads
 
 
 class Interrupted(dict[Any, Any]):
-    """Who releases a hold; the first is interrupted as soon as it is noted."""
+    """Who releases a hold; it is interrupted as soon as it is noted, and so is what goes on then."""
 
     def setdefault(self, place: Any, releaser: Any = None) -> Any:
         noted = super().setdefault(place, releaser)
-        if not self.is_over:
-            self.is_over = True
+        if self.left:
+            self.left -= 1
             raise KeyboardInterrupt
         return noted
 
-    is_over = False
+    left = 2
 
 
 def test_after_an_interrupt_another_thread_releases(name: str, server_side: Observer) -> None:

@@ -67,20 +67,21 @@ def lose_all_replies(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
 
 def delay_reads(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Let replies to commands of ``read=`` come so many seconds late."""
-    for kind, sleeps in ((BlockingLink, False), (AsyncLink, True)):
-        plain = kind.round_trip
+    exchange_all, answer = BlockingLink.exchange_all, AsyncLink.answer
 
-        async def late(
-            link: Any, *args: Any, plain: Any = plain, sleeps: bool = sleeps
-        ) -> list[Any]:
-            replies = await plain(link, *args)
-            if sleeps:
-                await asyncio.sleep(seconds)
-            else:
-                time.sleep(seconds)  # noqa: ASYNC251 - as a slow network blocks
-            return replies  # type: ignore[no-any-return]
+    def late(link: BlockingLink, *args: Any) -> Any:
+        replies = exchange_all(link, *args)
+        time.sleep(seconds)
+        return replies
 
-        monkeypatch.setattr(kind, "round_trip", late)
+    async def alate(link: AsyncLink) -> Any:
+        reply = await answer(link)
+        if isinstance(reply, list):
+            await asyncio.sleep(seconds)
+        return reply
+
+    monkeypatch.setattr(BlockingLink, "exchange_all", late)
+    monkeypatch.setattr(AsyncLink, "answer", alate)
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
@@ -100,13 +101,13 @@ def forbid(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
 
 def record_waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long each acquire from here on may wait, in seconds."""
-    plain, waits = Lease.acquire, []
+    plain, waits = Lease.ask, []
 
-    async def noted(lease: Any, driver: Any, wait: float, *rest: Any) -> Any:
+    def noted(lease: Any, driver: Any, wait: float, *rest: Any) -> Any:
         waits.append(wait)
-        return await plain(lease, driver, wait, *rest)
+        return plain(lease, driver, wait, *rest)
 
-    monkeypatch.setattr(Lease, "acquire", noted)
+    monkeypatch.setattr(Lease, "ask", noted)
     return waits
 
 

@@ -48,11 +48,14 @@ def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings(
 ) -> None:
     waits: list[float | None] = []
 
-    async def asked(*given: Any) -> Refused:
-        waits.append(given[-1])
+    async def refused() -> Refused:
         return Refused(0, 0, "")
 
-    monkeypatch.setattr(Lock, "_acquired", asked)
+    def asked(*given: Any) -> Any:
+        waits.append(given[-1])
+        return refused()
+
+    monkeypatch.setattr(Lock, "_ask", asked)
     with lock_timeout(1.5):
         Lock("a").acquire()
         Lock("a", wait=None).acquire()

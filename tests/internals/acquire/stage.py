@@ -99,14 +99,14 @@ class Stage(NamedTuple):
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before the next call of the script is sent, and after its reply."""
-        sent = BlockingLink, ("exchange", "round_trip", "message_after")
+        sent = BlockingLink, ("exchange", "exchange_all", "message_after")
         return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
     def aasking(
         self, script: Script, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
         """Let things happen before a task sends the next call of the script, and before it has its reply."""
-        sent = AsyncLink, ("exchange", "round_trip")
+        sent = AsyncLink, ("exchange", "exchange_all", "round_trip")
         return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
     def listening(
@@ -179,8 +179,8 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
     def recording(kind: type, name: str) -> Any:
         plain = getattr(kind, name)
 
-        def promptly(link: Any, sent: bytes) -> Any:
-            reply = plain(link, sent)
+        def promptly(link: Any, sent: bytes, *args: Any) -> Any:
+            reply = plain(link, sent, *args)
             record(link, sent)
             return reply
 
@@ -192,8 +192,8 @@ def recorded(driver: BlockingDriver) -> Iterator[list[Script]]:
         return patch.object(kind, name, call if iscoroutinefunction(plain) else promptly)
 
     with ExitStack() as stack:
-        for name in ("exchange", "round_trip", "message_after"):
+        for name in ("exchange", "exchange_all", "message_after"):
             stack.enter_context(recording(BlockingLink, name))
-        for name in ("exchange", "round_trip"):
+        for name in ("exchange", "exchange_all", "round_trip"):
             stack.enter_context(recording(AsyncLink, name))
         yield ran
