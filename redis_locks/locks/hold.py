@@ -444,30 +444,29 @@ class Hold:
         self, driver: Driver, error: BaseException | Unset | None = UNSET
     ) -> Coroutine[Any, Any, None] | None:
         """Release, the usual way: one question to one server ends it. Return None, or what to await for the rest; see `end`."""
-        lease, backend = self.lease, self.backend
+        lease, began = self.lease, monotonic()
         if (
-            not self.ends_plainly
+            self.released
+            or self.kept
+            or not self.ends_plainly
+            or not lease.plan.terms.ends_plainly
             or lease.state is not HELD
             or lease.outage is not None
-            or self.released
-            or self.kept
-            or self.last_moment
-            or backend.is_hasty
+            or began >= lease.deadline
             or self.pid != identity.process.pid
-            or lease.is_over()
         ):
             return self.end(driver, error)
         answer: Answer | Link | BaseException | None = None
         try:
             here, releaser = here_of(driver), self._releaser
             if releaser.setdefault("first", here) == here:
-                began, ends = monotonic(), lease.leave(self)
+                ends = lease.leave(self)
                 answer = lease.ask_to_end(driver) if ends else YES
                 if answer is YES:
                     self.released = True
                     releaser.clear()
                     return tell_counted_end(driver, lease) if ends and lease.count_end() else None
-                self.last_moment = began + backend.release_timeout
+                self.last_moment = began + self.backend.release_timeout
         except BaseException as interrupt:  # noqa: BLE001 - what is awaited raises it
             answer = interrupt
         return self._end(driver, error, answer)

@@ -557,8 +557,6 @@ class Lease:
 
     def ask_to_end(self, driver: Driver) -> Answer | Link:
         """Ask once to end it; return the answer, or the link on which it is to come: see `answer_to_end`."""
-        if self.plan.terms.at_least_ms:
-            return NO
         link = driver.take()
         if link is None:
             return NO

@@ -58,6 +58,7 @@ class Terms:
         "backend",
         "crash_release",
         "description",
+        "ends_plainly",
         "guarded",
         "is_plain",
         "label",
@@ -114,6 +115,8 @@ class Terms:
         self.proceeds = proceeds
         self.is_plain = not (replicas or crash_release or max_waiting)
         """Whether nothing but the question and its reply is needed."""
+        self.ends_plainly = not (at_least_ms or (backend is not None and backend.is_hasty))
+        """Whether one question ends a hold, most often, in the time that its caller has."""
 
     def who(self, unit: str) -> str:
         """Return who asks, as text for scripts: this process, and a thread or task of it."""
