@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import warnings
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from threading import get_ident
 from time import monotonic
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -24,11 +22,12 @@ from redis_locks.locks.entries import enter
 from redis_locks.locks.hold_errors import (
     lost,
     of_another_process,
-    released,
     require_alone,
-    require_movable,
+    require_detachable,
+    require_held,
     require_own,
 )
+from redis_locks.locks.releases import Begun, here_of
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.with_blocks import (
     Block,
@@ -52,7 +51,6 @@ from redis_locks.protocol.lease import (
     CancelledByLoss,
     Lease,
     Outage,
-    Where,
     tell_counted_end,
     tell_end,
 )
@@ -95,7 +93,7 @@ class Hold:
         self.lease = lease
         """The lease, which nested holds share."""
         self.pid = identity.process.pid
-        self._releaser: dict[Literal["first"], Any] = {}
+        self.releaser: dict[Literal["first"], Any] = {}
         """The thread or task that releases it, which the others let do that."""
 
     @property
@@ -215,14 +213,14 @@ class Hold:
             LockNotHeld: It belongs to another process (this one was forked from it).
             LockBackendError: Redis could not be told; the lock becomes free with the lease.
         """
-        left = self.begin_end(self.backend.driver)
+        left = begin_end(self, self.backend.driver)
         if left is not None:
             run_blocking(left)
 
     async def arelease(self) -> None:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
         driver, _ = await self.backend.of_loop()
-        left = self.begin_end(driver)
+        left = begin_end(self, driver)
         if left is not None:
             await left
 
@@ -255,7 +253,7 @@ class Hold:
     def end_block(self, error: BaseException | None) -> None:
         """Release at the end of a block, which ended with `error`; see `__exit__`."""
         try:
-            left = self.begin_end(self.backend.driver, error)
+            left = begin_end(self, self.backend.driver, error)
             if left is not None:
                 run_blocking(left)
         except LockError:
@@ -288,7 +286,7 @@ class Hold:
         cancelled, self.cancelled = self.cancelled, None
         error = exc if cancelled is None else await cancelled.end(exc)
         driver, _ = await self.backend.of_loop()
-        left = self.begin_end(driver, error)
+        left = begin_end(self, driver, error)
         if left is not None:
             await left
         if error is not exc:
@@ -440,68 +438,26 @@ class Hold:
         driver, renewer = await backend.of_loop()
         return await moves.adopted(cls, detached, backend, driver, renewer, renew, label)
 
-    def begin_end(
-        self, driver: Driver, error: BaseException | Unset | None = UNSET
-    ) -> Coroutine[Any, Any, None] | None:
-        """Release, the usual way: one question to one server ends it. Return None, or what to await for the rest; see `end`."""
-        lease, began = self.lease, monotonic()
-        if (
-            self.released
-            or self.kept
-            or not self.ends_plainly
-            or not lease.plan.terms.ends_plainly
-            or lease.state is not HELD
-            or lease.outage is not None
-            or began >= lease.deadline
-            or self.pid != identity.process.pid
-        ):
-            return self.end(driver, error)
-        answer: Answer | Link | BaseException | None = None
-        try:
-            here, releaser = here_of(driver), self._releaser
-            if releaser.setdefault("first", here) == here:
-                ends = lease.leave(self)
-                answer = lease.ask_to_end(driver) if ends else YES
-                if answer is YES:
-                    self.released = True
-                    releaser.clear()
-                    return tell_counted_end(driver, lease) if ends and lease.count_end() else None
-                self.last_moment = began + self.backend.release_timeout
-        except BaseException as interrupt:  # noqa: BLE001 - what is awaited raises it
-            answer = interrupt
-        return self._end(driver, error, answer)
-
-    async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
+    async def end(
+        self, driver: Driver, error: BaseException | Unset | None = UNSET, begun: Begun = None
+    ) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether that happened.
 
-        While another thread or task releases the hold, do nothing: that one tells what comes of it.
-
-        Args:
-            driver: On what to ask.
-            error: What the block ended with that ends now, if there is a block. It wins over our own error.
+        While another thread or task releases the hold, do nothing: that one tells what comes of it. `error` is what
+        the block ended with that ends now, if there is a block. It wins over our own error. `begun`: see `begin_end`.
         """
-        await self._end(driver, error, None)
-
-    async def _end(
-        self,
-        driver: Driver,
-        error: BaseException | Unset | None,
-        answer: Answer | Link | BaseException | None,
-    ) -> None:
-        """End it, see `end`, after what came of the usual way; None: nothing was asked yet."""
         if self.pid != identity.process.pid:
             if error is UNSET:
                 raise of_another_process(self.name)
             return  # a child that leaves its parent's block: the hold is not ours to touch
         # Of two requests the server grants the first, whosever that is; the other finds nothing, as if all was
         # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
-        releaser = self._releaser
-        here = here_of(driver)
+        here, releaser = here_of(driver), self.releaser
         try:
             if releaser.setdefault("first", here) != here:
                 return
             try:
-                await self._go_on(driver, answer)
+                await self.release_on(driver, begun)
             except LockError as ours:
                 if not isinstance(error, BaseException):
                     raise
@@ -514,15 +470,6 @@ class Hold:
         finally:
             if releaser.get("first") == here:
                 releaser.clear()
-
-    async def _go_on(self, driver: Driver, answer: Answer | Link | BaseException | None) -> None:
-        """Go on with what the usual way came to; see `begin_end`."""
-        if isinstance(answer, BaseException):
-            raise answer
-        if answer is None:
-            await self.release_on(driver)
-        else:
-            await self._release(driver, answer)
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""
@@ -550,43 +497,28 @@ class Hold:
             raise lost(lease)  # longer on the server, perhaps, but the answer came too late
         lease.extend(sent + (left or 0) / 1000)
 
-    async def release_on(self, driver: Driver) -> None:
-        """Release; see `release`."""
+    async def release_on(self, driver: Driver, begun: Begun = None) -> None:
+        """Release, or go on with that: see `release` and `begin_end`."""
         if self.released:
             return
-        lease = self.lease
+        lease, answer, was_held = self.lease, begun or NO, True
         # An interrupted release or commit may have been applied. The hold was good when that was sent, so it is
         # not lost: at most the reply came too late.
-        repeated = lease.state is ENDED
-        was_lost = not repeated and lease.is_over() and not lease.is_lost_in_outage
+        repeated = begun is None and lease.state is ENDED
+        was_lost = not (begun or repeated) and lease.is_over() and not lease.is_lost_in_outage
         # Else a transaction, or others of this thread or task, have it, or nobody had it.
-        ends = not self.kept and lease.leave(self)
-        asks = ends and lease.outage is not UNGUARDED
-        await self._release(
-            driver, NO if asks else YES, ends=ends, repeated=repeated, was_lost=was_lost
-        )
-
-    async def _release(
-        self,
-        driver: Driver,
-        answer: Answer | Link,
-        *,
-        ends: bool = True,
-        repeated: bool = False,
-        was_lost: bool = False,
-    ) -> None:
-        """Go on after the first question, if the hold `ends` its lease; see `release_on`."""
-        lease, was_held = self.lease, True
-        last = self.last_moment or monotonic() + self.backend.release_timeout
-        if not isinstance(answer, Answer):
-            answer = await lease.answer_to_end(driver, answer)
-        if answer is not YES:
-            was_held = await releases.end_for_good(
-                *(driver, lease, self.end_on),
-                repeated=repeated or answer is UNHEARD,
-                was_lost=was_lost,
-                last=last,
-            )
+        ends = begun is not None or (not self.kept and lease.leave(self))
+        if ends and lease.outage is not UNGUARDED:
+            last = self.last_moment or monotonic() + self.backend.release_timeout
+            if not isinstance(answer, Answer):
+                answer = await lease.answer_to_end(driver, answer)
+            if answer is not YES:
+                was_held = await releases.end_for_good(
+                    *(driver, lease, self.end_on),
+                    repeated=repeated or answer is UNHEARD,
+                    was_lost=was_lost,
+                    last=last,
+                )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
         self.released = not self.kept
@@ -691,25 +623,41 @@ class Hold:
             )
 
 
-def here_of(driver: Driver) -> Any:
-    """Return the running task, or this thread, as what releases on `driver`."""
-    return (asyncio.current_task() if driver.suspends else None) or get_ident()
+def begin_end(
+    hold: Hold, driver: Driver, error: BaseException | Unset | None = UNSET
+) -> Coroutine[Any, Any, None] | None:
+    """Release, the usual way: one question to one server ends it. Return None, or what to await for the rest; see `end`."""
+    lease, began = hold.lease, monotonic()
+    if (
+        hold.released
+        or hold.kept
+        or not hold.ends_plainly
+        or not lease.plan.terms.ends_plainly
+        or lease.state is not HELD
+        or lease.outage is not None
+        or began >= lease.deadline
+        or hold.pid != identity.process.pid
+    ):
+        return hold.end(driver, error)
+    begun: Begun = None
+    here, releaser = here_of(driver), hold.releaser
+    try:
+        if releaser.setdefault("first", here) == here:
+            ends = lease.leave(hold)
+            begun = lease.ask_to_end(driver) if ends else YES
+            if begun is YES:
+                hold.released = True
+                releaser.clear()
+                return tell_counted_end(driver, lease) if ends and lease.count_end() else None
+            hold.last_moment = began + hold.backend.release_timeout
+    except BaseException as interrupt:  # noqa: BLE001 - what is awaited raises it
+        if releaser.get("first") == here:
+            releaser.clear()
+        return releases.end_and_raise(driver, hold, interrupt)
+    return hold.end(driver, error, begun)
 
 
 H = TypeVar("H", bound=Hold)
-
-
-def nested_hold(
-    kind: type[H], backend: Backend, lease: Lease, where: Where, block: Block | None = None
-) -> H | None:
-    """Return one more hold of a lease, found in `where`, for `block`; None if it has just been released by another thread."""
-    hold = kind(backend, lease)
-    if block is not None:
-        block.append(hold)
-    if lease.join(hold, where):
-        return hold
-    hold.released = True
-    return None
 
 
 async def give_back(hold: Hold, driver: Driver, error: BaseException | Unset = UNSET) -> None:
@@ -727,14 +675,6 @@ async def upgrade(hold: Hold, driver: Driver, wait: float | Unset | None) -> Non
     refused = await hold.upgrade_on(driver, seconds)
     if refused is not None:
         raise not_available(hold.name, refused, seconds)
-
-
-def require_held(hold: Hold) -> None:
-    """Raise LockNotHeld if it was released, or belongs to another process."""
-    if hold.pid != identity.process.pid:
-        raise of_another_process(hold.name)
-    if hold.released:
-        raise released(hold.name)
 
 
 def begin(hold: Hold, block: Block) -> None:
@@ -758,11 +698,3 @@ async def watch_loss(hold: Hold) -> None:
     hold.cancelled = CancelledByLoss([part.lease for part in hold.parts])
     if hold.is_lost:  # after that, so that no loss comes in between
         await hold.aend_block(None)
-
-
-def require_detachable(hold: Hold) -> None:
-    """Raise unless a hold can be given away."""
-    require_held(hold)
-    require_movable(hold.lease, kept=hold.kept)
-    if hold.is_lost:
-        raise lost(hold.lease)

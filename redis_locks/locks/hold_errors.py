@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.protocol.lease import FORCE_RELEASED, Lease
+from redis_locks.values import identity
+
+if TYPE_CHECKING:
+    from redis_locks.locks.hold import Hold
 
 
 def lost(*leases: Lease) -> LockLost:
@@ -115,3 +119,19 @@ def require_movable(lease: Lease, *, kept: bool) -> None:
     if lease.plan.terms.crash_release:
         msg = f"Lock {lease.name!r} is to be released when its process ends (crash_release): it cannot be given away"
         raise LockError(msg)
+
+
+def require_held(hold: Hold) -> None:
+    """Raise LockNotHeld if it was released, or belongs to another process."""
+    if hold.pid != identity.process.pid:
+        raise of_another_process(hold.name)
+    if hold.released:
+        raise released(hold.name)
+
+
+def require_detachable(hold: Hold) -> None:
+    """Raise unless a hold can be given away."""
+    require_held(hold)
+    require_movable(hold.lease, kept=hold.kept)
+    if hold.is_lost:
+        raise lost(hold.lease)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from weakref import ref
 
 from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.locks.hold import Hold, give_back, nested_hold
+from redis_locks.locks.hold import Hold, give_back
 from redis_locks.locks.transactions import Taken
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import lease as leases
@@ -19,6 +19,21 @@ from redis_locks.protocol.callers import Session, sessions_around
 from redis_locks.protocol.lease import Lease, Where
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, read_replies
+
+H = TypeVar("H", bound=Hold)
+
+
+def nested_hold(
+    kind: type[H], backend: Backend, lease: Lease, where: Where, block: Block | None = None
+) -> H | None:
+    """Return one more hold of a lease, found in `where`, for `block`; None if it has just been released by another thread."""
+    hold = kind(backend, lease)
+    if block is not None:
+        block.append(hold)
+    if lease.join(hold, where):
+        return hold
+    hold.released = True
+    return None
 
 
 async def reenter(

@@ -17,6 +17,7 @@ from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.locks.hold import Hold, give_back
 from redis_locks.locks.hold_errors import lost, require_alone
+from redis_locks.locks.releases import Begun
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN
 from redis_locks.protocol.plans import Plan
@@ -95,7 +96,7 @@ class SpreadHold(Hold):
         for part in self._parts:
             await part.extend_on(driver, milliseconds)
 
-    async def release_on(self, driver: Driver) -> None:
+    async def release_on(self, driver: Driver, begun: Begun = None) -> None:  # noqa: ARG002 - nothing is
         """See `release`."""
         if self.released:
             return

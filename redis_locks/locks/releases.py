@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import logging
+from asyncio import current_task
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from threading import get_ident
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from redis_locks.drivers.base import Driver, Link
-from redis_locks.exceptions import LockBackendError, NotReplicated, ProtocolMismatch
+from redis_locks.exceptions import LockBackendError, LockError, NotReplicated, ProtocolMismatch
 from redis_locks.protocol import store
 from redis_locks.protocol.callers import note_unconfirmed
-from redis_locks.protocol.lease import Lease
+from redis_locks.protocol.lease import Answer, Lease
 from redis_locks.protocol.retry import persist
 from redis_locks.values.identity import closing_token, cooldown_of, process, written
 
 logger = logging.getLogger("redis_locks")
 
 T = TypeVar("T")
+
+Begun = Answer | Link | None
+"""What the usual way to end a hold came to: the answer, or the link on which it is to come; None: nothing was asked."""
+
+
+def here_of(driver: Driver) -> Any:
+    """Return the running task, or this thread, as what releases on `driver`."""
+    return (current_task() if driver.suspends else None) or get_ident()
+
+
+class Endable(Protocol):
+    """A hold, as far as its end goes."""
+
+    async def end(self, driver: Driver) -> None:
+        """Release."""
+
+
+async def end_and_raise(driver: Driver, hold: Endable, interrupt: BaseException) -> NoReturn:
+    """Go on with the end of a hold that was broken off, and then with what did that."""
+    with suppress(LockError):
+        await driver.finish(hold.end(driver))
+    raise interrupt
 
 
 def may_proceed(error: LockBackendError) -> bool:

@@ -354,8 +354,8 @@ class Lease:
 
         Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own` and `ends` are as for `Waiter`.
 
-        Returns the hold, which the usual way does at once: the locks are free, and one question to one server is all
-        there is to do. Else what to await for the hold, or for why another holder still had the locks at the end. Whatever
+        Returns the hold, as it does the usual way: the locks are free, and one question to one server is enough.
+        Else what to await for the hold, or for why another holder still had the locks at the end. Whatever
         interrupts it takes back what was asked for. To await raises as `Waiter.run`.
         """
         plan = self.plan

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redis_locks.locks.hold import Hold, nested_hold
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
-from redis_locks.locks.nesting import around, refuse_waiting_for_itself, taken_by
+from redis_locks.locks.nesting import around, nested_hold, refuse_waiting_for_itself, taken_by
 from redis_locks.locks.transactions import Keepers, Taken
 from redis_locks.protocol.lease import Lease
 from redis_locks.rows.names import Row

@@ -18,8 +18,9 @@ from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError, LockNotHeld
-from redis_locks.locks.hold import Hold, require_held
-from redis_locks.locks.hold_errors import lost
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.hold_errors import lost, require_held
+from redis_locks.locks.releases import Begun
 from redis_locks.locks.scope import Scope
 from redis_locks.locks.transactions import Kept, Taken, Transactions
 from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
@@ -248,19 +249,21 @@ class Attempt(Hold):
                 return
         super().end_block(error)
 
-    async def end(self, driver: Driver, error: BaseException | Unset | None = UNSET) -> None:
+    async def end(
+        self, driver: Driver, error: BaseException | Unset | None = UNSET, begun: Begun = None
+    ) -> None:
         """Release; the end of a block, with `error` or None, is a verdict if there is none yet."""
         if error is UNSET or self._concludes(error):
-            await super().end(driver, error)
+            await super().end(driver, error, begun)
 
-    async def release_on(self, driver: Driver) -> None:
+    async def release_on(self, driver: Driver, begun: Begun = None) -> None:
         """Write the verdict and release, and tell what came of it."""
         if self.released:
             return
         if self._verdict is not None:
             self.last_moment = inf  # like a commit, it is not cut short while the lease lasts
         try:
-            await super().release_on(driver)
+            await super().release_on(driver, begun)
         except LockError as error:
             if self._failure is None:
                 self._failure = error

@@ -128,6 +128,7 @@ NOT_PUBLIC: Final = frozenset(
         "Hold.leave_behind",
         "Hold.parts",
         "Hold.pid",
+        "Hold.releaser",
         "Hold.release_on",
         "Hold.released",
         "Hold.undo_upgrade",

@@ -26,7 +26,7 @@ class Interrupted(dict[Any, Any]):
 def test_after_an_interrupt_another_thread_releases(name: str, server_side: Observer) -> None:
     hold = Lock(name, lease=60).acquire()
     assert hold
-    hold._releaser = Interrupted()
+    hold.releaser = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         hold.release()
     assert server_side.holder(name)

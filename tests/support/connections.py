@@ -68,7 +68,8 @@ def stop_listening(url: str) -> None:
     """End the threads that listen to a server: they would go on for seconds, and log that it has ended."""
     for thread in list(listener_thread._THREADS.values()):
         link: Any = thread._link
-        if link is not None and link.endpoint.description.startswith(url):
+        endpoint = getattr(link, "endpoint", None)  # not of one that stands for a link
+        if endpoint is not None and endpoint.description.startswith(url):
             thread.pins.clear()
             thread.close()
 
