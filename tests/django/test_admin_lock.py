@@ -240,7 +240,7 @@ def test_ten_thousand_locks_are_listed_in_half_a_second_of_work(viewer: Client) 
         html = text_of(viewer, reverse(LIST))
         worked = time.process_time() - started
     assert "account:07777" in rows(html)[0]
-    assert "Of 10000 locks, this looked at 500" in html
+    assert "Of 10,000 locks, this looked at 500" in html
     assert 100 == len(rows(html))
     assert worked < 0.5
 

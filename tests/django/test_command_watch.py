@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
+import redis
 
 from redis_locks import Lock, LockLost, inspection
 from redis_locks.testing.server import EmbeddedServer
@@ -37,7 +38,10 @@ def test_the_screen_follows_the_locks_until_q(name: str) -> None:
     assert "\x1b[?1049h" in shown
 
 
-def test_the_screen_has_the_headline_the_states_and_the_order_of_the_list(name: str) -> None:
+def test_the_screen_has_the_headline_the_states_and_the_order_of_the_list(
+    name: str, client: redis.Redis
+) -> None:
+    client.flushdb()  # the headline is of all locks, those that other tests left to their leases, too
     gone, busy, calm = (f"{name[:9]}:{each}" for each in ("gone", "busy", "calm"))
     ask([(gone, "nobody-is-there.1")], wait=0)
     with held(calm), held(busy), waited_for(busy):
