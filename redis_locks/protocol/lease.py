@@ -415,7 +415,14 @@ class Lease:
         waiter: Waiter | None = None
         outcome: H | Refused = hold
         try:
-            is_told = await self._answered(driver, wait, hold, where, question, ends)
+            if question.answer is not None and question.error is None:
+                try:
+                    question.reply = await question.answer
+                except LinkBroken as error:
+                    question.reply = error
+            elif not question.is_won or question.error is not None:
+                await self._ask_otherwise(driver, wait, hold, question, ends)
+            is_told = not question.is_won and self._heard(driver, question, hold, where)
             if not question.is_won:
                 waiter = Waiter(
                     *(driver, self.asked(driver), wait, self.plan.terms.patience),
@@ -435,29 +442,6 @@ class Lease:
             raise
         return outcome
 
-    async def _answered(
-        self,
-        driver: Driver,
-        wait: float | None,
-        hold: H,
-        where: Where,
-        question: Question,
-        ends: float,
-    ) -> bool:
-        """Have the question answered; return whether it is a grant of which nobody is to be told. See `ask`."""
-        try:
-            if question.error is not None:
-                raise question.error
-            if question.is_won:
-                return False  # somebody is to be told
-            if question.answer is not None:
-                question.reply = await question.answer
-            elif question.link is not None and not question.sent:
-                await self._ask_otherwise(driver, question.link, wait, hold, question, ends)
-        except LinkBroken as error:
-            question.reply = error
-        return self._heard(driver, question, hold, where)
-
     def _asked_on(self, driver: Driver, question: Question, error: BaseException) -> Waiter:
         """Return what takes back the first question, if it was sent, which `error` broke off."""
         first = question.first
@@ -466,26 +450,33 @@ class Lease:
         return Waiter(driver, self.request, 0, link=question.link, first=first)
 
     async def _ask_otherwise(
-        self,
-        driver: Driver,
-        link: Link,
-        wait: float | None,
-        hold: H,
-        question: Question,
-        ends: float,
+        self, driver: Driver, wait: float | None, hold: H, question: Question, ends: float
     ) -> None:
-        """Ask silently, or as the usual way does, but until `ends` at the latest; or not at all. Raises LinkBroken."""
-        plan, unit = self.plan, self.session.unit
-        if link.quick_keys is not None:
-            if silent_questions.fits(driver, link, plan, wait):
+        """Ask off the usual way: silently, or until `ends` at the latest; or not at all. Raises what broke the question off."""
+        link = question.link
+        try:
+            if question.error is not None:
+                raise question.error
+            if link is None or question.sent:
+                return
+            if link.quick_keys is None:
+                await self._ask_in_time(driver, link, wait, question, ends)
+            elif silent_questions.fits(driver, link, self.plan, wait):
                 question.sent, question.reply = monotonic(), Silence()
                 question.reply, question.since, question.waited = await silent_questions.ask(
-                    self, driver, link, unit, wait, hold, ends
+                    self, driver, link, self.session.unit, wait, hold, ends
                 )
-            return
+        except LinkBroken as error:
+            question.reply = error
+
+    async def _ask_in_time(
+        self, driver: Driver, link: Link, wait: float | None, question: Question, ends: float
+    ) -> None:
+        """Ask as the usual way does, until `ends` at the latest. Raises LinkBroken."""
+        plan = self.plan
         asked = link.open_bulk if plan.reads else link
         if asked is not None and ends != inf:
-            packet = plan.question(link, self.token, unit, wait) + plan.read_packet
+            packet = plan.question(link, self.token, self.session.unit, wait) + plan.read_packet
             question.sent = monotonic()
             trip = asked.round_trip(packet, 1 + len(plan.reads))
             question.reply = await in_time(driver, trip, ends, ends)
