@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, ExitStack
+from difflib import get_close_matches
 from functools import partial
 from inspect import isawaitable
 from typing import Any, ClassVar, Final
@@ -139,6 +140,7 @@ class RedisLockMixin(View):
             )
             raise ValueError(msg)
         cls._check_actions(configured("lock_actions"))
+        _require_spelling(cls)
         mode, capacity = configured("lock_mode"), configured("lock_capacity")
         if capacity is not None and mode != "exclusive":
             msg = f"lock_capacity makes a semaphore, which has no lock_mode such as {mode!r}"
@@ -280,6 +282,22 @@ class RedisLockMixin(View):
         template = self.lock_name or f"{view.__module__}.{view.__qualname__}"
         # Its name is as the request gives it, with braces perhaps, also where `lock` is a semaphore.
         return lock.of_call((name,), varied(lock.options, template=template))
+
+
+def _require_spelling(view: type) -> None:
+    """Raise TypeError if an attribute of a view has nearly the name of one of ours: it would have no effect."""
+    ours = {
+        name
+        for each in view.__mro__
+        if each.__module__.partition(".")[0] == "redis_locks"
+        for name in vars(each)
+        if name.startswith("lock_")
+    }
+    for name in sorted(set(dir(view)) - ours):
+        meant = get_close_matches(name, ours, 1, cutoff=0.85) if name.startswith("lock_") else []
+        if meant:
+            msg = f"{name} has no effect: write {meant[0]}, or give an attribute of your own another name"
+            raise TypeError(msg)
 
 
 async def _called(hook: Callable[..., Any], error: Exception) -> HttpResponseBase:

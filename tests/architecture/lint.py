@@ -26,6 +26,8 @@ OUR_CODE: Final = (ROOT / "redis_locks", ROOT / "demo_project")
 TAGS: Final = re.compile(r"{%\s*comment.*?endcomment\s*%}|{#.*?#}|{%.*?%}", re.DOTALL)
 LABEL: Final = re.compile(r"{%\s*translate\s+([\"'])(.*?)\1.*?%}", re.DOTALL)
 WORDS_OF_A_LABEL: Final = 4
+MANY: Final = 100
+"""So many are not listed."""
 
 
 def lines(path: Path) -> list[str]:
@@ -70,7 +72,7 @@ def layout() -> Iterator[str]:
     for what, (limit, found) in LAYOUT.items():
         count = found()
         if len(count) > limit:
-            where = f": {', '.join(count)}" if len(count) < limit + 50 else ""
+            where = f": {', '.join(count)}" if limit < MANY else ""
             yield f"{what}: {len(count)}, at most {limit}{where}"
 
 

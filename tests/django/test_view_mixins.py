@@ -480,3 +480,16 @@ def test_a_call_that_is_no_views_raises_as_ever() -> None:
     with pytest.raises(ValueError, match="the limit is 512") as raised:
         helper(RequestFactory().post("/"), "a" * 600)
     assert not isinstance(raised.value, Http404)
+
+
+@pytest.mark.parametrize("attribute", ["lock_wiat", "lock_names", "lock_method"])
+def test_a_misspelled_attribute_is_refused(attribute: str) -> None:
+    view = type("Misspelled", (RedisLockMixin, View), {"lock_name": "a", attribute: 0})
+    with pytest.raises(
+        ImproperlyConfigured, match=rf"Misspelled: {attribute} has no effect: write lock_"
+    ):
+        view.as_view()
+
+
+def test_an_attribute_of_another_name_is_the_view_s_own() -> None:
+    type("Own", (RedisLockMixin, View), {"lock_name": "a", "lock_icon": "closed"}).as_view()
