@@ -629,11 +629,9 @@ def begin_end(
     """Release, the usual way: one question to one server ends it. Return None, or what to await for the rest; see `end`."""
     lease, began = hold.lease, monotonic()
     if (
-        hold.released
-        or hold.kept
+        hold.kept
         or not hold.ends_plainly
         or not lease.plan.terms.ends_plainly
-        or lease.state is not HELD
         or lease.outage is not None
         or began >= lease.deadline
         or hold.pid != identity.process.pid
@@ -642,7 +640,8 @@ def begin_end(
     begun: Begun = None
     here, releaser = here_of(driver), hold.releaser
     try:
-        if releaser.setdefault("first", here) == here:
+        first = releaser.setdefault("first", here)
+        if first == here and not hold.released and lease.state is HELD:  # still: others may release
             ends = lease.leave(hold)
             begun = lease.ask_to_end(driver) if ends else YES
             if begun is YES:
