@@ -510,6 +510,7 @@ class Hold:
         ends = begun is not None or (not self.kept and lease.leave(self))
         if ends and lease.outage is not UNGUARDED:
             last = self.last_moment or monotonic() + self.backend.release_timeout
+            self.last_moment = self.last_moment if begun is None else 0.0  # each try has its own
             if not isinstance(answer, Answer):
                 answer = await lease.answer_to_end(driver, answer)
             if answer is not YES:

@@ -105,19 +105,24 @@ class SpreadHold(Hold):
                 raise lost(*[part.lease for part in self._parts])
             return
         last = self.last_moment or monotonic() + self.backend.release_timeout
+        self._share_time(self.last_moment)  # not that of an earlier try
 
         async def release(part: Hold) -> None:
             try:
                 await part.release_on(driver)
             except LockBackendError:
-                for other in self._parts:  # all of them share the time
-                    other.last_moment = last
+                self._share_time(last)
                 raise
 
         failure = await _each(self._parts, release)
         self.released = all(part.released for part in self._parts)
         if failure is not None:
             raise failure
+
+    def _share_time(self, last: float) -> None:
+        """Let the caller wait for the end of all parts until `last`; see `last_moment`."""
+        for part in self._parts:
+            part.last_moment = last
 
     async def commit_on(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - as a hold's
         """Refuse; see the error."""

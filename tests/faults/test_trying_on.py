@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, LockLost
 from tests.faults.proxy import Proxy
@@ -39,6 +40,23 @@ def test_when_the_lease_is_over_it_gives_up(world: World, name: str, proxy: Prox
     proxy.lose(0)
     with pytest.raises(LockLost):
         world.release(hold)
+
+
+@pytest.mark.parametrize("partitions", [1, 8])
+def test_a_release_that_failed_has_its_time_again_when_it_is_tried_again(
+    world: World, name: str, proxy: Proxy, server_side: Observer, partitions: int
+) -> None:
+    names = [f"{name}:{number}" for number in range(partitions)]
+    settings = {"REPLY_TIMEOUT": 0.3, "RELEASE_TIMEOUT": 0.4, "PARTITIONS": partitions}
+    with override_settings(REDIS_LOCKS={**settings, "STATISTICS": False}):
+        hold = held(world, Lock(*names, using=proxy.url, renew=False, lease=60))
+        proxy.part()
+        with pytest.raises(LockBackendError):
+            world.release(hold)
+        proxy.heal()
+        world.release(hold)
+    assert hold.released
+    assert not any(server_side.holder(each) for each in names)
 
 
 @pytest.fixture
