@@ -384,7 +384,7 @@ class Lease:
         """Let `hold` have the locks if the reply grants them; return whether that is all there is to do."""
         reply = question.reply
         read: Sequence[Any] = ()
-        if type(reply) is list:
+        if type(reply) is list and reply:  # an empty one answers nothing: a `Waiter` says so
             reply, *read = reply
             question.reply = reply
         won = store.won(reply, self.token) if type(reply) is bytes else 0

@@ -1,0 +1,39 @@
+"""The first question gets the answer to none of ours: the connection is out of step, and another one is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from redis_locks import Lock
+from redis_locks.drivers.blocking import BlockingLink
+from tests.support.strange import REPLIES
+from tests.support.world import Observer
+
+
+@pytest.mark.parametrize("position", [1, 2], ids=["acquire", "release"])
+@pytest.mark.parametrize("strange", [what for what in REPLIES if what != "nothing"])
+def test_an_answer_to_none_of_ours_is_no_error_of_the_callers(
+    strange: str,
+    position: int,
+    name: str,
+    server_side: Observer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lock = Lock(name, wait=0, lease=60)
+    with lock:
+        pass
+    exchange, asked = BlockingLink.exchange, 0
+
+    def exchanged(self: BlockingLink, packet: bytes) -> Any:
+        nonlocal asked
+        asked += 1
+        reply = exchange(self, packet)
+        return REPLIES[strange] if asked == position else reply
+
+    monkeypatch.setattr(BlockingLink, "exchange", exchanged)
+    with lock as hold:
+        assert hold.token == server_side.holder(name)
+    assert asked >= position
+    assert set() == server_side.left_of(name)
