@@ -40,9 +40,12 @@ class Endable(Protocol):
 
 async def end_and_raise(driver: Driver, hold: Endable, interrupt: BaseException) -> NoReturn:
     """Go on with the end of a hold that was broken off, and then with what did that."""
-    with suppress(LockError):
-        await driver.finish(hold.end(driver))
-    raise interrupt
+    try:
+        with suppress(LockError):
+            await driver.finish(hold.end(driver))
+        raise interrupt
+    finally:
+        del interrupt  # else the circle would keep its caller's frames
 
 
 def may_proceed(error: LockBackendError) -> bool:

@@ -468,6 +468,8 @@ class Lease:
                 )
         except LinkBroken as error:
             question.reply = error
+        finally:
+            question.error = None  # else the circle would keep its caller's frames
 
     async def _ask_in_time(
         self, driver: Driver, link: Link, wait: float | None, question: Question, ends: float
@@ -554,7 +556,7 @@ class Lease:
         try:
             reply = link.exchange(self.plan.end(self.token))
         except LinkBroken as error:
-            reply = error
+            return self._without_end(driver, link, error)
         if reply is None:
             return link
         if reply == f"{self.token} 1".encode():
