@@ -251,6 +251,8 @@ class Waiter:
         except BaseException as error:
             self.request.break_off(error)
             raise
+        finally:
+            del first, reply  # else the circle would keep the frames of an error's caller
         return None if answer is None else await self._answered(link, answer, sent)
 
     async def _go_on_after(self, silence: Silence, link: Link, sent: float) -> Won | Refused | None:

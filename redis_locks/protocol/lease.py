@@ -431,6 +431,7 @@ class Lease:
                     first=question.first,
                     ends=ends,
                 )
+                question.reply = None  # no circle: an error has the frames of its caller
                 outcome = await self._wait(waiter, hold, where)
                 is_told = outcome is not hold or not lock_events.observer.count_hold(
                     "acquired", self.waited, self
@@ -469,7 +470,7 @@ class Lease:
         except LinkBroken as error:
             question.reply = error
         finally:
-            question.error = None  # else the circle would keep its caller's frames
+            question.error = None  # as above
 
     async def _ask_in_time(
         self, driver: Driver, link: Link, wait: float | None, question: Question, ends: float

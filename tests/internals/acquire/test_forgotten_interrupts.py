@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from redis_locks import Hold, Lock
+from redis_locks import Lock
 from redis_locks.drivers.blocking import BlockingLink
 from tests.support.interrupts import renewed
-
-pytestmark = pytest.mark.filterwarnings("ignore:A hold of lock:ResourceWarning")
 
 
 class Closed(ConnectionResetError):
@@ -21,6 +20,15 @@ class Closed(ConnectionResetError):
 
     def __init__(self) -> None:
         super().__init__(104, "the server has closed it")
+
+
+Break = Callable[[], None]
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:A hold of lock:ResourceWarning"),
+    pytest.mark.usefixtures("uncollected"),
+    pytest.mark.parametrize("kind", [KeyboardInterrupt, Closed]),
+]
 
 
 @pytest.fixture
@@ -31,19 +39,11 @@ def uncollected() -> Iterator[None]:
     gc.enable()
 
 
-@pytest.mark.usefixtures("uncollected")
-@pytest.mark.parametrize("verb", ["acquire", "release"])
-@pytest.mark.parametrize("kind", [KeyboardInterrupt, Closed])
-def test_what_was_held_by_hand_is_renewed_no_longer(
-    verb: str, kind: type[BaseException], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock, other = Lock(name), f"{name}:other"
-    hold = lock.acquire()
-    assert hold
-    if verb == "acquire":
-        hold.release()
+@pytest.fixture
+def break_off(kind: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> Break:
+    """Let the next question be broken off."""
 
-    def broken(self: BlockingLink, packet: bytes) -> Any:
+    def exchange(self: BlockingLink, packet: bytes) -> Any:
         monkeypatch.undo()
         try:
             raise kind
@@ -51,14 +51,57 @@ def test_what_was_held_by_hand_is_renewed_no_longer(
             self.close_for(error)
             raise
 
-    def run() -> Hold | None:
+    return lambda: monkeypatch.setattr(BlockingLink, "exchange", exchange)
+
+
+def acquire_and_break_off(lock: Lock, break_off: Break) -> None:
+    break_off()
+    hold = lock.acquire()
+    assert hold
+    hold.release()
+
+
+def break_release_off(lock: Lock, break_off: Break) -> None:
+    hold = lock.acquire()
+    assert hold
+    break_off()
+    hold.release()
+
+
+CALLS = pytest.mark.parametrize("call", [acquire_and_break_off, break_release_off])
+
+
+@CALLS
+def test_what_the_caller_had_is_gone(
+    call: Callable[[Lock, Break], None], name: str, break_off: Break
+) -> None:
+    lock = Lock(name)
+    with lock:
+        pass
+    found: list[weakref.ref[object]] = []
+
+    def run() -> None:
+        had = {name}
+        found.append(weakref.ref(had))
+        call(lock, break_off)
+
+    with suppress(KeyboardInterrupt):
+        run()
+    assert [None] == [each() for each in found]
+
+
+@CALLS
+def test_what_the_caller_held_by_hand_is_renewed_no_longer(
+    call: Callable[[Lock, Break], None], name: str, break_off: Break
+) -> None:
+    other = f"{name}:other"
+    with Lock(name):
+        pass
+
+    def run() -> None:
         kept = Lock(other).acquire()
         assert kept
-        monkeypatch.setattr(BlockingLink, "exchange", broken)
-        if verb == "acquire":
-            return lock.acquire()
-        hold.release()
-        return None
+        call(Lock(name), break_off)
 
     with suppress(KeyboardInterrupt):
         run()
