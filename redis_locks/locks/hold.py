@@ -213,9 +213,13 @@ class Hold:
             LockNotHeld: It belongs to another process (this one was forked from it).
             LockBackendError: Redis could not be told; the lock becomes free with the lease.
         """
-        left = begin_end(self, self.backend.driver)
-        if left is not None:
-            run_blocking(left)
+        try:
+            left = begin_end(self, self.backend.driver)
+            if left is not None:
+                run_blocking(left)
+        except BaseException:
+            releases.give_up(self.releaser, here_of(self.backend.driver))
+            raise
 
     async def arelease(self) -> None:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
@@ -468,8 +472,7 @@ class Hold:
                     await driver.finish(self.release_on(driver))
                 raise
         finally:
-            if releaser.get("first") == here:
-                releaser.clear()
+            releases.give_up(releaser, here)
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""
@@ -641,9 +644,8 @@ def begin_end(
     begun: Begun = None
     here, releaser = here_of(driver), hold.releaser
     try:
-        first = releaser.setdefault("first", here)
-        if first == here and not hold.released and lease.state is HELD:  # still: others may release
-            ends = lease.leave(hold)
+        if releaser.setdefault("first", here) == here and not hold.released and lease.state is HELD:
+            ends = lease.leave(hold)  # and still held: nobody else was first
             begun = lease.ask_to_end(driver) if ends else YES
             if begun is YES:
                 hold.released = True
@@ -651,8 +653,6 @@ def begin_end(
                 return tell_counted_end(driver, lease) if ends and lease.count_end() else None
             hold.last_moment = began + hold.backend.release_timeout
     except BaseException as interrupt:  # noqa: BLE001 - what is awaited raises it
-        if releaser.get("first") == here:
-            releaser.clear()
         return releases.end_and_raise(driver, hold, interrupt)
     return hold.end(driver, error, begun)
 

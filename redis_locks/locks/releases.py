@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from threading import get_ident
 from time import monotonic
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated, ProtocolMismatch
@@ -29,6 +29,12 @@ Begun = Answer | Link | None
 def here_of(driver: Driver) -> Any:
     """Return the running task, or this thread, as what releases on `driver`."""
     return (current_task() if driver.suspends else None) or get_ident()
+
+
+def give_up(releaser: dict[Literal["first"], Any], here: Any) -> None:
+    """Let others release, if this thread or task was the one that does."""
+    if releaser.get("first") == here:
+        releaser.clear()
 
 
 class Endable(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -36,6 +36,26 @@ def test_after_an_interrupt_another_thread_releases(name: str, server_side: Obse
     Threads().start(hold.release).result(PATIENCE)
     assert not server_side.holder(name)
     assert hold.released
+
+
+def test_after_an_interrupt_before_it_goes_on_another_thread_releases(
+    name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(coroutine: Coroutine[Any, Any, None]) -> None:
+        coroutine.close()
+        raise KeyboardInterrupt
+
+    hold = Lock(name, lease=60).acquire()
+    assert hold
+    hold.backend.driver.drop_idle()  # so it does not end at once
+    with monkeypatch.context() as patched:
+        patched.setattr("redis_locks.locks.hold.run_blocking", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            hold.release()
+    assert server_side.holder(name)
+    Threads().start(hold.release).result(PATIENCE)
+    assert hold.released
+    assert not server_side.holder(name)
 
 
 class Overtaken(dict[Any, Any]):
