@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn, Protocol
 
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
 from redis_locks.protocol.lease import FORCE_RELEASED, Lease
 from redis_locks.values import identity
 
-if TYPE_CHECKING:
-    from redis_locks.locks.hold import Hold
+
+class AnyHold(Protocol):
+    """A hold, as far as its errors go."""
+
+    lease: Lease
+    pid: int
+    released: bool
+    kept: bool
+
+    @property
+    def name(self) -> str:
+        """The name of its lock."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is lost."""
 
 
 def lost(*leases: Lease) -> LockLost:
@@ -121,7 +135,7 @@ def require_movable(lease: Lease, *, kept: bool) -> None:
         raise LockError(msg)
 
 
-def require_held(hold: Hold) -> None:
+def require_held(hold: AnyHold) -> None:
     """Raise LockNotHeld if it was released, or belongs to another process."""
     if hold.pid != identity.process.pid:
         raise of_another_process(hold.name)
@@ -129,7 +143,7 @@ def require_held(hold: Hold) -> None:
         raise released(hold.name)
 
 
-def require_detachable(hold: Hold) -> None:
+def require_detachable(hold: AnyHold) -> None:
     """Raise unless a hold can be given away."""
     require_held(hold)
     require_movable(hold.lease, kept=hold.kept)

@@ -107,6 +107,7 @@ NOT_PUBLIC: Final = frozenset(
         "FencedQuerySet.is_read_alone",
         "FencedQuerySet.under_hold",
         "Hold.__init__",
+        "FencedModelAdmin.get_actions",
         "Hold.aend_block",
         "Hold.backend",
         "Hold.called_block",

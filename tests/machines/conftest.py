@@ -43,7 +43,7 @@ def library_machine(
     monkeypatch.setattr(acquire, "RECHECK", 10 * PATIENCE)
     for module in (acquire, lease):
         monkeypatch.setattr(module, "Waiter", KnownWaiter)
-    monkeypatch.setattr(lease.Lease, "acquire", known_leases.noting(lease.Lease.acquire))
+    monkeypatch.setattr(lease.Lease, "ask", known_leases.noting(lease.Lease.ask))
     world = request.param()
     ours = {"DEADLOCK_TIMEOUT": None, "PREFIX": name, "PARTITIONS": partitions}
     with (

@@ -77,11 +77,11 @@ class KnownWaiter(Waiter):
 class KnownLeases(list[Lease]):
     """The leases that were asked for by who waits for long, granted or not."""
 
-    def noting(self, acquire: Callable[..., Any]) -> Callable[..., Any]:
+    def noting(self, ask: Callable[..., Any]) -> Callable[..., Any]:
         def noted(lease: Lease, driver: Any, wait: float | None, *rest: Any) -> Any:
             if wait is not None and wait > AN_HOUR / 2:
                 self.append(lease)
-            return acquire(lease, driver, wait, *rest)
+            return ask(lease, driver, wait, *rest)
 
         return noted
 
