@@ -306,9 +306,10 @@ def test_a_job_whose_lease_ends_before_all_are_told_does_not_begin(
     with (
         receiving(signals.lock_acquired, outlast_the_lease),
         receiving(signals.lock_lost, ended.append),
-        pytest.raises(LockLost),
     ):
-        workers.call(once)
+        with pytest.raises(LockLost):
+            workers.call(once)
+        until(lambda: ended)  # by whoever finds it lost first: this call, or the renewal
     assert [name] == [event.name for event in ended]
     assert ["acquired", "error"] == heard.kinds
     second = begun(workers, run_once(name))
