@@ -166,5 +166,12 @@ def _stack_of_another(top: FrameType) -> list[FrameType]:
     """Return the frames that have led to a frame of another thread, from that on.
 
     In one step of the interpreter, in which that thread cannot go on: frames that come and go have crashed CPython 3.11.
+    A collection of garbage would run finalizers in between, and so let the thread go on.
     """
-    return list(takewhile(bool, accumulate(repeat("f_back"), getattr, initial=top)))
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return list(takewhile(bool, accumulate(repeat("f_back"), getattr, initial=top)))
+    finally:
+        if collects:
+            gc.enable()
