@@ -212,7 +212,7 @@ def checked_max_waiting(value: object, wait: object) -> int | None:
         msg = "max_waiting must be 1 or more, not 0: give wait=0 if nobody is to wait"
         raise ValueError(msg)
     if wait == 0:
-        msg = f"max_waiting={value!r} is for those who wait, and with wait=0 nobody does: leave one of them out"
+        msg = f"max_waiting={value!r} bounds the queue, and with wait=0 nobody joins it: leave one of them out"
         raise ValueError(msg)
     return whole_number(1, MOST_WAITING)(value, "max_waiting")
 

@@ -43,6 +43,13 @@ def refused(world: World, lock: Lock) -> QueueFull:
     return said.value
 
 
+def served(world: World, waiting: Future[Hold | None]) -> None:
+    """Who waits gets the lock, and gives it back."""
+    granted = waiting.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+
+
 def test_one_more_than_may_wait_is_refused_at_once(
     world: World, name: str, server_side: Observer
 ) -> None:
@@ -57,9 +64,7 @@ def test_one_more_than_may_wait_is_refused_at_once(
     assert 2 == server_side.waiters(name)
     world.release(hold)
     for each in waiting:
-        granted = each.result(PATIENCE)
-        assert granted is not None
-        world.release(granted)
+        served(world, each)
     assert set() == server_side.left_of(name)
 
 
@@ -69,9 +74,7 @@ def test_acquire_returns_none(world: World, name: str, server_side: Observer) ->
     (waiting,) = queue(world, lock, server_side, 1)
     assert world.acquire(lock, wait=60) is None
     world.release(hold)
-    granted = waiting.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
+    served(world, waiting)
 
 
 def test_a_free_lock_is_granted_and_a_short_queue_joined(world: World, name: str) -> None:
@@ -89,9 +92,7 @@ def test_who_gave_up_no_longer_counts(world: World, name: str, server_side: Obse
     assert world.acquire(lock, wait=0.05) is None  # it waited
     (waiting,) = queue(world, lock, server_side, 1)
     world.release(hold)
-    granted = waiting.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
+    served(world, waiting)
 
 
 def test_waiters_of_other_locks_of_that_name_count(
@@ -103,9 +104,7 @@ def test_waiters_of_other_locks_of_that_name_count(
     waiting += queue(world, Lock(name, max_waiting=3), server_side, 1)
     world.release(hold)
     for each in waiting:
-        granted = each.result(PATIENCE)
-        assert granted is not None
-        world.release(granted)
+        served(world, each)
 
 
 def test_a_set_counts_in_each_queue(world: World, name: str, server_side: Observer) -> None:
@@ -115,9 +114,7 @@ def test_a_set_counts_in_each_queue(world: World, name: str, server_side: Observ
     refused(world, Lock(name, other, max_waiting=1, wait=60))
     assert 0 == server_side.waiters(name)
     world.release(hold)
-    granted = waiting.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
+    served(world, waiting)
 
 
 def test_permits_and_shared_holds_have_a_queue_as_well(
@@ -132,9 +129,7 @@ def test_permits_and_shared_holds_have_a_queue_as_well(
         (waiting,) = queue(world, next_one, server_side, 1)
         refused(world, next_one)
         world.release(hold)
-        granted = waiting.result(PATIENCE)
-        assert granted is not None
-        world.release(granted)
+        served(world, waiting)
 
 
 def test_an_upgrade_goes_before_the_queue(world: World, name: str, server_side: Observer) -> None:
@@ -145,9 +140,7 @@ def test_an_upgrade_goes_before_the_queue(world: World, name: str, server_side: 
     world.release(other)
     upgraded.result(PATIENCE)
     world.release(hold)
-    granted = waiting.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
+    served(world, waiting)
 
 
 def test_a_question_that_is_asked_again_keeps_its_own_place(
@@ -158,9 +151,7 @@ def test_a_question_that_is_asked_again_keeps_its_own_place(
     lose_the_reply(monkeypatch, "acquire")
     (waiting,) = queue(world, lock, server_side, 1)
     world.release(hold)
-    granted = waiting.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
+    served(world, waiting)
 
 
 def test_of_many_at_once_exactly_so_many_wait(
@@ -204,9 +195,7 @@ def test_views_answer_as_they_do_to_contention(
         assert 423 == answer.status_code
         assert int(answer["Retry-After"]) > 10  # the holder's lease, and the waiter's
     world.release(hold)
-    granted = waiting.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
+    served(world, waiting)
     assert 200 == view(post).status_code
 
 
