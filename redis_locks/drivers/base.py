@@ -135,16 +135,19 @@ class Link(Protocol):
     def can_skip_replies(self) -> bool:
         """Whether this link receives messages published by its own scripts when their replies are skipped."""
 
-    async def listens_parked(self) -> bool:
+    def listens_parked(self) -> bool:
         """Subscribe to the channel with the suffix `PARKED`. Return False if the server refuses. Raises LinkBroken."""
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
         """Send `number` packed commands and return their replies, unconverted. Raises LinkBroken."""
 
-    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+    def message_for(self, token: bytes) -> bytes | None:
+        """Return the last message for `token` that has come, and drop all messages; None if there is none."""
+
+    def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
         """Send packed commands that have no reply; wait for a message for `token`, at most `timeout` seconds.
 
-        Raises LinkBroken, and Answered.
+        Blocks: only of a link that `can_skip_replies`. Raises LinkBroken, and Answered.
         """
 
 

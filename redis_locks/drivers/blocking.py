@@ -302,7 +302,7 @@ class BlockingLink(ServerLink):
         until = time.monotonic() + timeout
         channels = len(self.channels)
         try:
-            while (message := self._last_for(wanted)) is None:
+            while (message := self.message_for(wanted)) is None:
                 left = until - time.monotonic()
                 if left <= 0 or len(self.channels) < channels:
                     return None
@@ -313,8 +313,8 @@ class BlockingLink(ServerLink):
             raise
         return message
 
-    def _last_for(self, token: bytes) -> bytes | None:
-        """Return the last message for a token and drop all messages; None if there is none."""
+    def message_for(self, token: bytes) -> bytes | None:
+        """Return the last message for a token and drop all messages; see `Link`."""
         messages = reversed(self._messages)
         found = next((each for each in messages if each.split(b" ", 1)[0] == token), None)
         if found is not None:
@@ -344,15 +344,15 @@ class BlockingLink(ServerLink):
         )
         return not (server == "redis" and re.fullmatch(r"7\.0\.\d", version))
 
-    async def listens_parked(self) -> bool:
+    def listens_parked(self) -> bool:
         """Whether it listens, from now on, where it is told of its turn; see `Link`."""
         if not self._parks:
             subscribe = pack(("SUBSCRIBE", f"{self.channel}{PARKED}"))
-            (reply,) = await self.round_trip(subscribe, 1)
+            (reply,) = self.exchange_all(subscribe, 1)
             self._parks = isinstance(reply, Push)
         return self._parks
 
-    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+    def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
         """Send packed commands, and wait for a message in place of replies; see `Link`."""
         start = token + b" "
         left, until = timeout, time.monotonic() + timeout

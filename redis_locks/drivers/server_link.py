@@ -97,7 +97,7 @@ class CallingLink:
         """Return False: several tasks or threads share what comes; see `Link`."""
         return False
 
-    async def listens_parked(self) -> bool:
+    def listens_parked(self) -> bool:
         """Return False; see `Link`."""
         return False
 
@@ -105,7 +105,11 @@ class CallingLink:
         """Send packed commands; see `Link`."""
         raise NotImplementedError
 
-    async def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
+    def message_for(self, token: bytes) -> bytes | None:
+        """Return a message that has come; see `Link`."""
+        raise NotImplementedError
+
+    def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
         """Send packed commands that have no reply; see `Link`."""
         raise NotImplementedError
 

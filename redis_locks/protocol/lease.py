@@ -42,7 +42,7 @@ from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.callers import Held, Session, note_unconfirmed, since_call, stack
 from redis_locks.protocol.callers import session as current_session
 from redis_locks.protocol.plans import Plan
-from redis_locks.protocol.silent_questions import Reader, Silence
+from redis_locks.protocol.silent_questions import NOTHING_HEARD, Heard, Reader
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
 from redis_locks.values import modes
@@ -203,10 +203,8 @@ class Question:
     """What broke it off."""
     is_won = False
     """Whether the reply has granted the locks."""
-    since: float | None = None
-    """When the grant was heard, if that is not when it was asked for."""
-    waited = 0.0
-    """Seconds for which it was waited for."""
+    tells_contention = False
+    """Whether a receiver is to be told that somebody else had them."""
 
     @property
     def first(self) -> tuple[Any, float] | None:
@@ -362,32 +360,56 @@ class Lease:
         question = Question()
         try:
             question.link = link = driver.take(self.token) if plan.terms.is_plain else None
-            if link is not None and link.quick_keys is None and ends == inf:
-                packet = plan.question(link, self.token, self.session.unit, wait)
-                if not plan.reads:
-                    question.sent = monotonic()
-                    question.reply = link.exchange(packet)
-                elif (bulk := link.open_bulk) is not None:
-                    question.sent, packet = monotonic(), packet + plan.read_packet
-                    question.reply = bulk.exchange_all(packet, 1 + len(plan.reads))
-                    link = bulk
-                if question.reply is not None:
-                    if self._heard(driver, question, hold, where):
-                        return hold
-                elif question.sent:
-                    question.answer = link.answer()
+            if link is not None and ends == inf:
+                if link.quick_keys is None or not self._asks_silently(
+                    driver, link, wait, hold, question
+                ):
+                    packet = plan.question(link, self.token, self.session.unit, wait)
+                    if not plan.reads:
+                        question.sent = monotonic()
+                        question.reply = link.exchange(packet)
+                    elif (bulk := link.open_bulk) is not None:
+                        question.sent, packet = monotonic(), packet + plan.read_packet
+                        question.reply = bulk.exchange_all(packet, 1 + len(plan.reads))
+                        link = bulk
+                if question.reply is None:
+                    question.answer = link.answer() if question.sent else None
+                elif not question.tells_contention and self._heard(driver, question, hold, where):
+                    return hold
         except BaseException as error:  # noqa: BLE001 - what is awaited raises it
             question.error = error
         return self._go_on(driver, wait, hold, where, question, own, ends)
+
+    def _asks_silently(
+        self, driver: Driver, link: Link, wait: float | None, hold: H, question: Question
+    ) -> bool:
+        """Ask so that the grant itself is the answer, or return False; see `silent_questions`. Contention is counted after that."""
+        plan = self.plan
+        if not silent_questions.fits(driver, link, plan, wait):
+            return False
+        question.sent, question.reply = monotonic(), NOTHING_HEARD
+        question.reply = heard = silent_questions.ask(
+            plan, driver, link, self.token, self.session.unit, wait, hold
+        )
+        if heard.contended and lock_events.observer.count(
+            "contended", plan.names, driver.description, 0.0
+        ):
+            question.tells_contention = True
+            link.quick_keys = None  # a receiver is there now: the next reply names the holder
+        return True
 
     def _heard(self, driver: Driver, question: Question, hold: H, where: Where) -> bool:
         """Let `hold` have the locks if the reply grants them; return whether that is all there is to do."""
         reply = question.reply
         read: Sequence[Any] = ()
+        since, waited = None, 0.0
         if type(reply) is list and reply:  # an empty one answers nothing: a `Waiter` says so
             reply, *read = reply
             question.reply = reply
-        won = store.won(reply, self.token) if type(reply) is bytes else 0
+        if type(reply) is Heard:
+            won, since, waited = reply
+        else:
+            won = store.won(reply, self.token) if type(reply) is bytes else 0
         if not won:
             return False
         if read:
@@ -397,7 +419,7 @@ class Lease:
         link, question.link = question.link, None
         if link is not None:
             driver.checkin(link, self.token)
-        self.win(question.sent + self.plan.terms.lease, won, question.since, question.waited)
+        self.win(question.sent + self.plan.terms.lease, won, since, waited)
         self.begin(hold, where)
         return not lock_events.observer.count_hold("acquired", self.waited, self)
 
@@ -421,7 +443,9 @@ class Lease:
                 except LinkBroken as error:
                     question.reply = error
             elif not question.is_won or question.error is not None:
-                await self._ask_otherwise(driver, wait, hold, question, ends)
+                await self._ask_otherwise(driver, wait, question, ends)
+            if question.tells_contention:
+                await lock_events.tell(driver, "contended", self.request, wait=wait)
             is_told = not question.is_won and self._heard(driver, question, hold, where)
             if not question.is_won:
                 waiter = Waiter(
@@ -451,38 +475,25 @@ class Lease:
         return Waiter(driver, self.request, 0, link=question.link, first=first)
 
     async def _ask_otherwise(
-        self, driver: Driver, wait: float | None, hold: H, question: Question, ends: float
+        self, driver: Driver, wait: float | None, question: Question, ends: float
     ) -> None:
-        """Ask off the usual way: silently, or until `ends` at the latest; or not at all. Raises what broke the question off."""
-        link = question.link
+        """Ask as the usual way does, until `ends` at the latest; or not at all. Raises what broke the question off."""
+        link, plan = question.link, self.plan
         try:
             if question.error is not None:
                 raise question.error
             if link is None or question.sent:
                 return
-            if link.quick_keys is None:
-                await self._ask_in_time(driver, link, wait, question, ends)
-            elif silent_questions.fits(driver, link, self.plan, wait):
-                question.sent, question.reply = monotonic(), Silence()
-                question.reply, question.since, question.waited = await silent_questions.ask(
-                    self, driver, link, self.session.unit, wait, hold, ends
-                )
+            asked = link.open_bulk if plan.reads else link
+            if asked is not None and ends != inf:
+                packet = plan.question(link, self.token, self.session.unit, wait) + plan.read_packet
+                question.sent = monotonic()
+                trip = asked.round_trip(packet, 1 + len(plan.reads))
+                question.reply = await in_time(driver, trip, ends, ends)
         except LinkBroken as error:
             question.reply = error
         finally:
             question.error = None  # as above
-
-    async def _ask_in_time(
-        self, driver: Driver, link: Link, wait: float | None, question: Question, ends: float
-    ) -> None:
-        """Ask as the usual way does, until `ends` at the latest. Raises LinkBroken."""
-        plan = self.plan
-        asked = link.open_bulk if plan.reads else link
-        if asked is not None and ends != inf:
-            packet = plan.question(link, self.token, self.session.unit, wait) + plan.read_packet
-            question.sent = monotonic()
-            trip = asked.round_trip(packet, 1 + len(plan.reads))
-            question.reply = await in_time(driver, trip, ends, ends)
 
     async def _wait(self, waiter: Waiter, hold: H, where: Where) -> H | Refused:
         """Let `hold` have what `waiter` gets, and return it; or return why it got nothing."""

@@ -16,10 +16,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from redis_locks.drivers.base import Answered, Driver, Link, LinkBroken
 from redis_locks.drivers.resp import ErrorReply, pack
-from redis_locks.drivers.time_limits import in_time
-from redis_locks.protocol import lock_events, store
+from redis_locks.protocol import store
 from redis_locks.protocol.plans import Plan
-from redis_locks.protocol.store import Request
 from redis_locks.values.keys import turn_key
 
 SILENCE: Final = 0.05
@@ -32,17 +30,6 @@ LEAST_LEASE_MS: Final = 1000
 """Shortest lease, in ms, of a lock that is asked for without a reply: the silence is part of the lease."""
 
 SKIP_REPLY: Final = pack(("CLIENT", "REPLY", "SKIP"))
-
-
-class Asker(Protocol):
-    """What asks: a lease."""
-
-    plan: Plan
-    token: str
-
-    @property
-    def request(self) -> Request:
-        """What is asked for."""
 
 
 class Reader(Protocol):
@@ -58,17 +45,24 @@ class Silence(NamedTuple):
     heard: bytes | LinkBroken | None = None
     """The message that came in place of a grant, or the error; None: nothing in time."""
     contended: bool = False
-    """Whether somebody else had the locks; then contention was told."""
+    """Whether somebody else had the locks."""
+
+
+NOTHING_HEARD: Final = Silence()
 
 
 class Heard(NamedTuple):
-    """What was heard."""
+    """A grant that was heard."""
 
-    reply: bytes | Silence
-    """What a reply would have said of the grant, if there was one."""
+    fencing_token: int
     since: float | None = None
-    """When the grant was heard; None: the locks were free."""
+    """When it was heard; None: the locks were free."""
     waited: float = 0.0
+
+    @property
+    def contended(self) -> bool:
+        """Whether somebody else had the locks."""
+        return self.since is not None
 
 
 def fits(driver: Driver, link: Link, plan: Plan, wait: float | None) -> bool:
@@ -86,94 +80,73 @@ def fits(driver: Driver, link: Link, plan: Plan, wait: float | None) -> bool:
     )
 
 
-async def ask(
-    asker: Asker,
-    driver: Driver,
-    link: Link,
-    unit: str,
-    wait: float | None,
-    hold: Reader,
-    ends: float,
-) -> Heard:
-    """Ask, and hear of the grant by a message. Then `hold` has the replies to the plan's reads. It `ends` then at the latest.
-
-    Contention is told after the grant, without saying who held. It is not told if the locks are handed on between the
-    silence and the next question.
-    """
-    plan, token = asker.plan, asker.token.encode()
+def ask(
+    plan: Plan, driver: Driver, link: Link, token: str, unit: str, wait: float | None, hold: Reader
+) -> Heard | Silence:
+    """Ask, and hear of the grant by a message. Then `hold` has the replies to the plan's reads. Blocks for `SILENCE`."""
     sent = monotonic()
     reads: list[Any] | None = None
     try:
-        parks = bool(plan.reads) and await in_time(driver, _parks(driver, link), ends, ends)
-        question = SKIP_REPLY + plan.silent_question(link, asker.token, unit, wait, parks=parks)
+        parks = bool(plan.reads) and _parks(driver, link)
+        own = token.encode()
+        question = SKIP_REPLY + plan.silent_question(link, token, unit, wait, parks=parks)
         if parks:
-            hearing = _hear_parked(plan, driver, link, token, question)
-            message, reads = await in_time(driver, hearing, ends, ends)
+            message, reads = _hear_parked(plan, driver, link, own, question)
         else:
-            message = await link.message_after(question, token, SILENCE)
+            message = link.message_after(question, own, SILENCE)
         if message is None:
             link.quick_keys = None
             if driver.skips_replies is None:
                 # Late replies must not be taken for those to the next question.
                 link.disconnect()
-                return Heard(Silence(LinkBroken("no message, and no refusal")))
-            return Heard(Silence())
+                return Silence(LinkBroken("no message, and no refusal"))
+            return NOTHING_HEARD
         driver.skips_replies = True
-        return await _heard(asker, driver, link, message, reads, sent, wait, hold, ends)
+        return _heard(plan, link, message, reads, sent, hold)
     except LinkBroken as error:
         if isinstance(error, Answered):
             driver.skips_replies = False  # the server may not, or cannot, skip replies
-        return Heard(Silence(error))
+        return Silence(error)
 
 
-async def _heard(
-    asker: Asker,
-    driver: Driver,
-    link: Link,
-    message: bytes,
-    reads: list[Any] | None,
-    sent: float,
-    wait: float | None,
-    hold: Reader,
-    ends: float,
-) -> Heard:
+def _heard(
+    plan: Plan, link: Link, message: bytes, reads: list[Any] | None, sent: float, hold: Reader
+) -> Heard | Silence:
     """Return what the first message after a silent question has granted."""
-    plan, heard = asker.plan, monotonic()
-    _, fence, at_ms, *at_once = message.split(b" ")
+    heard = monotonic()
+    _, fence, _, *at_once = message.split(b" ")
     if at_once:
         link.quick_keys = None  # the lock was free
-    elif lock_events.observer.count("contended", plan.names, driver.description, 0.0):
-        link.quick_keys = (
-            None  # a receiver is connected by now, and the next reply names the holder
-        )
-        await lock_events.tell(driver, "contended", asker.request, wait=wait)
+    fencing_token = int(fence)
     # The lease counts from when we asked: nothing tells how long before the message it began.
-    if int(fence) <= 0 or sent + plan.terms.lease <= monotonic():
-        return Heard(Silence(message, not at_once))
+    if fencing_token <= 0 or sent + plan.terms.lease <= heard:
+        return Silence(message, not at_once)
     if plan.reads:
         asked = link
         if reads is None:
+            bulk = link.open_bulk
+            if bulk is None:
+                return Silence(message, not at_once)
             try:
-                asked = await link.bulk()
-                reads = await in_time(driver, asked.read(plan.reads, plan.keys), ends, ends)
+                reads = bulk.exchange_all(plan.read_packet, len(plan.reads)) or []
             except LinkBroken as error:
-                return Heard(Silence(error, not at_once))
+                return Silence(error, not at_once)
+            asked = bulk
         if asked.large:
             link.quick_keys = None  # not on a subscribed connection
         hold.read = store.read_replies(reads)
-    reply = b"%b 1 %b %b" % (asker.token.encode(), fence, at_ms)
-    return Heard(reply) if at_once else Heard(reply, heard, heard - sent)
+    return Heard(fencing_token) if at_once else Heard(fencing_token, heard, heard - sent)
 
 
-async def _parks(driver: Driver, link: Link) -> bool:
+def _parks(driver: Driver, link: Link) -> bool:
     """Whether what is read may wait behind a ``BLPOP`` for our turn. Raises LinkBroken."""
     if not (driver.parks and driver.skips_replies and driver.reply_timeout > 2 * SILENCE):
         return False
-    driver.parks = await link.listens_parked()
+    driver.parks = link.listens_parked()
     return driver.parks
 
 
-async def _hear_parked(
+def _hear_parked(
     plan: Plan, driver: Driver, link: Link, token: bytes, question: bytes
 ) -> tuple[bytes | None, list[Any] | None]:
     """Ask, and wait for our turn in a list; return the message, and what was read since then, if it counts.
@@ -183,7 +156,7 @@ async def _hear_parked(
     key = turn_key(plan.keys[0], token)
     turn = pack((b"BLPOP", key, b"%.3f" % SILENCE))
     packet = b"".join((question, turn, plan.read_packet))
-    came, *reads = await link.round_trip(packet, 1 + len(plan.reads))
+    came, *reads = link.exchange_all(packet, 1 + len(plan.reads)) or [None]
     if came is not None and not (isinstance(came, list) and came[0] == key):
         # The server may refuse BLPOP, or has answered; then there are more replies than we know of.
         link.disconnect()
@@ -191,7 +164,7 @@ async def _hear_parked(
             raise Answered(f"{came!r} answers what was to have no reply")
         driver.parks = not came.text.startswith(("NOPERM", "ERR", "WRONGTYPE"))
         raise LinkBroken(came.text)
-    message = await link.receive(token.decode(), 0)
+    message = link.message_for(token)
     # What was read before the lock was held must not be believed: our turn did not come, or something else
     # than the grant was told first.
     granted = came is not None and message is not None and message.split(b" ", 2)[1] == came[1]

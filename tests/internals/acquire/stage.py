@@ -121,10 +121,8 @@ def without_messages() -> AbstractContextManager[object]:
     """The message that answers a silent question reaches no waiter."""
     plain = BlockingLink.message_after
 
-    async def message_after(
-        link: BlockingLink, sent: bytes, token: bytes, *args: Any
-    ) -> bytes | None:
-        return await plain(link, sent, b"another than " + token, *args)
+    def message_after(link: BlockingLink, sent: bytes, token: bytes, *args: Any) -> bytes | None:
+        return plain(link, sent, b"another than " + token, *args)
 
     return patch.object(BlockingLink, "message_after", message_after)
 

@@ -193,7 +193,7 @@ def test_who_is_interrupted_meanwhile_leaves_nothing_behind(turns: Turns, key: s
         return commands.startswith(silent_questions.SKIP_REPLY)
 
     with (
-        once(BlockingLink, "round_trip", is_it, nothing, interrupt),
+        once(BlockingLink, "exchange_all", is_it, nothing, interrupt),
         pytest.raises(KeyboardInterrupt),
     ):
         turns.lock.acquire()

@@ -128,9 +128,9 @@ def test_asked_silently_it_comes_to_the_same_end(
     asked: list[bytes] = []
     plain = BlockingLink.message_after
 
-    async def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
+    def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
         asked.append(commands)
-        return await plain(link, commands, *args)
+        return plain(link, commands, *args)
 
     def is_so(_: object) -> bool:
         return case in ALONE or current_thread() is not main_thread()

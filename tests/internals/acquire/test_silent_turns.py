@@ -124,10 +124,10 @@ def test_contention_is_counted_once_if_the_grant_is_gone_before_its_read(
 
         after.append(Threads().start(release))
 
-    def has_reads(reads: object, *_: object) -> bool:
-        return bool(reads)
+    def reads(packet: bytes, *_: object) -> bool:
+        return packet == pack(("GET", name))
 
-    with once(BlockingLink, "read", has_reads, take_over, lose):
+    with once(BlockingLink, "exchange_all", reads, take_over, lose):
         assert 1 == turns.wait()
     after[0].result(PATIENCE)
     others.close()

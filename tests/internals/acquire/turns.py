@@ -80,22 +80,22 @@ def turns(
         made = Turns(driver, client, Lock(name, lease=60, using=own_server.url))
         plain = BlockingLink.message_after
 
-        async def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
+        def message_after(link: BlockingLink, commands: bytes, *args: Any) -> bytes | None:
             assert commands.startswith(silent_questions.SKIP_REPLY)
             made.asked.append(commands)
-            return await plain(link, commands, *args)
+            return plain(link, commands, *args)
 
-        trip, exchange = BlockingLink.round_trip, BlockingLink.exchange
+        trips, exchange = BlockingLink.exchange_all, BlockingLink.exchange
 
         def exchanged(link: BlockingLink, packet: bytes) -> Any:
             made.trips += 1
             return exchange(link, packet)
 
-        async def round_trip(link: BlockingLink, commands: bytes, *args: Any) -> list[Any]:
+        def exchanged_all(link: BlockingLink, packet: bytes, *args: Any) -> list[Any]:
             made.trips += 1
-            if commands.startswith(silent_questions.SKIP_REPLY):
-                made.asked.append(commands)
-            return await trip(link, commands, *args)
+            if packet.startswith(silent_questions.SKIP_REPLY):
+                made.asked.append(packet)
+            return trips(link, packet, *args)
 
         async def not_now(_: object, leases: list[Lease]) -> None:
             for lease in leases:
@@ -103,7 +103,7 @@ def turns(
 
         monkeypatch.setattr(renewal, "renew", not_now)
         monkeypatch.setattr(BlockingLink, "message_after", message_after)
-        monkeypatch.setattr(BlockingLink, "round_trip", round_trip)
+        monkeypatch.setattr(BlockingLink, "exchange_all", exchanged_all)
         monkeypatch.setattr(BlockingLink, "exchange", exchanged)
         monkeypatch.setattr(silent_questions, "BRIEF", PATIENCE)
         monkeypatch.setattr(silent_questions, "SILENCE", 0.9)
