@@ -75,7 +75,7 @@ async def loop_driver_of(client: Any) -> Driver:
         found = _loop_drivers.setdefault(
             anchor, PerLoop(partial(AsyncDriver, endpoint, PREFIX), AsyncDriver.aclose)
         )
-    return await found.get()
+    return found.get()
 
 
 def _blocking_endpoint(client: Any) -> Endpoint | None:

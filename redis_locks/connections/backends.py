@@ -100,9 +100,9 @@ class Backend:
         self.release_timeout = get_settings().release_timeout
         self.is_hasty = self.release_timeout < self.driver.reply_timeout
 
-    async def of_loop(self) -> tuple[Driver, Renewer]:
+    def of_loop(self) -> tuple[Driver, Renewer]:
         """Return the running event loop's driver and renewer."""
-        driver = await self._loop_drivers.get()
+        driver = self._loop_drivers.get()
         if driver.renewer is None:
             driver.renewer = self._of_loop(self.renewer, driver)
             driver.background = self.background
@@ -264,7 +264,7 @@ def blocking_answer(using: str | None, question: Question[T]) -> T:
 async def async_answer(using: str | None, question: Question[T]) -> T:
     """Return what `question` finds out on the server `using`."""
     backend = backend_for(using)
-    driver, _ = await backend.of_loop()
+    driver, _ = backend.of_loop()
     with backend.understood():
         return await question(backend, driver)
 

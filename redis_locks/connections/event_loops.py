@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class PerLoop(Generic[T]):
             tuple[weakref.ref[asyncio.AbstractEventLoop], T, AsyncGenerator[None, None]],
         ] = {}
 
-    async def get(self) -> T:
+    def get(self) -> T:
         """Return the object of the running loop."""
         loop = asyncio.get_running_loop()
         found = self._by_loop.get(id(loop))
@@ -36,7 +37,8 @@ class PerLoop(Generic[T]):
         made = self._make()
         guard = self._until_closed(id(loop), made)
         self._by_loop[id(loop)] = (weakref.ref(loop), made, guard)
-        await anext(guard)
+        with suppress(StopIteration):
+            guard.__anext__().send(None)  # it starts, and never waits
         return made
 
     async def _until_closed(self, key: int, made: T) -> AsyncGenerator[None, None]:

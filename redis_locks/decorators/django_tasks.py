@@ -91,7 +91,7 @@ class Queue:
 
         @functools.wraps(function)
         async def once(*args: Any, **kwargs: Any) -> Any:
-            side = await Side.of_loop(self.rule.using)
+            side = Side.of_loop(self.rule.using)
             delivery = Delivery(self, side, args, kwargs)
             try:
                 await delivery.begin()

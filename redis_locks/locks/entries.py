@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from redis_locks.exceptions import LockError
-from redis_locks.locks.with_blocks import Block
+from redis_locks.locks.hold_errors import AnyHold, require_held
+from redis_locks.locks.with_blocks import Block, Ended
 from redis_locks.protocol.bridges import waiting_for
 from redis_locks.protocol.callers import session
-from redis_locks.protocol.lease import BY_HAND, STACK, Lease
+from redis_locks.protocol.lease import BY_HAND, STACK, CancelledByLoss, Lease
 
 
 class Part(Protocol):
@@ -18,6 +19,20 @@ class Part(Protocol):
     @property
     def lease(self) -> Lease:
         """Its lease."""
+
+
+class Entered(AnyHold, Ended, Protocol):
+    """A hold, as far as the beginning of its block goes."""
+
+    called_block: Block | None
+    cancelled: CancelledByLoss | None
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What is held of each partition."""
+
+
+H = TypeVar("H", bound=Entered)
 
 
 def enter(block: Block, parts: Sequence[Part], *, kept: bool) -> None:
@@ -46,3 +61,26 @@ def leave(parts: Sequence[Part]) -> None:
     """Let holds be as those that were acquired by hand, in which nothing is nested."""
     for part in parts:
         part.lease.place_in(part, BY_HAND)
+
+
+def begin(hold: Entered, block: Block) -> None:
+    """Let what runs inside `block`, which is to end a hold, be nested in it. Raises LockNotHeld, LockError."""
+    require_held(hold)
+    if not block.has_exit:
+        hold.called_block = block  # to which nothing else refers
+    enter(block, hold.parts, kept=hold.kept)
+    block.append(hold)
+
+
+async def begin_async(hold: H, block: Block) -> H:
+    """Begin an async block; see `begin` and `Hold.__aenter__`."""
+    begin(hold, block)
+    if watch_loss(hold):
+        await hold.aend_block(None)
+    return hold
+
+
+def watch_loss(hold: Entered) -> bool:
+    """Have the running task cancelled if the hold is lost; return whether it is by now, and its async block is to end."""
+    hold.cancelled = CancelledByLoss([part.lease for part in hold.parts])
+    return hold.is_lost  # after that, so that no loss comes in between

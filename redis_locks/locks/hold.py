@@ -8,7 +8,7 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from django.core.exceptions import SynchronousOnlyOperation
 
@@ -18,7 +18,7 @@ from redis_locks.drivers.base import Driver, Link, run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.locks import commits, conversions, moves, releases
 from redis_locks.locks.contention import not_available
-from redis_locks.locks.entries import enter
+from redis_locks.locks.entries import begin, begin_async
 from redis_locks.locks.hold_errors import (
     lost,
     of_another_process,
@@ -200,7 +200,7 @@ class Hold:
     async def aextend(self, seconds: float) -> None:
         """Make the lease last at least `seconds` from now; see `extend`."""
         milliseconds = lease_ms(seconds, argument="seconds")
-        driver, _ = await self.backend.of_loop()
+        driver, _ = self.backend.of_loop()
         await self.extend_on(driver, milliseconds)
 
     def release(self) -> None:
@@ -223,7 +223,7 @@ class Hold:
 
     async def arelease(self) -> None:
         """Release the lock; see `release`. Cancellation does not keep it from being released."""
-        driver, _ = await self.backend.of_loop()
+        driver, _ = self.backend.of_loop()
         left = begin_end(self, driver)
         if left is not None:
             await left
@@ -287,9 +287,10 @@ class Hold:
 
     async def aend_block(self, exc: BaseException | None) -> None:
         """Release at the end of an async block, which ended with `exc`, in whatever task; see `__aexit__`."""
-        cancelled, self.cancelled = self.cancelled, None
-        error = exc if cancelled is None else await cancelled.end(exc)
-        driver, _ = await self.backend.of_loop()
+        cancelled, self.cancelled, error = self.cancelled, None, exc
+        if cancelled is not None and cancelled.end():
+            error = await cancelled.take_back(exc)
+        driver, _ = self.backend.of_loop()
         left = begin_end(self, driver, error)
         if left is not None:
             await left
@@ -320,7 +321,7 @@ class Hold:
 
     async def aupgrade(self, *, wait: float | Unset | None = UNSET) -> None:
         """Turn a shared hold into an exclusive one; see `upgrade`. Cancelled, it stays shared."""
-        driver, _ = await self.backend.of_loop()
+        driver, _ = self.backend.of_loop()
         await upgrade(self, driver, wait)
 
     def downgrade(self) -> None:
@@ -340,7 +341,7 @@ class Hold:
 
     async def adowngrade(self) -> None:
         """Turn an exclusive hold into a shared one; see `downgrade`. Cancelled on its way, it is shared."""
-        driver, _ = await self.backend.of_loop()
+        driver, _ = self.backend.of_loop()
         await self.downgrade_on(driver)
 
     def commit(self, pipe: Any) -> None:
@@ -370,7 +371,7 @@ class Hold:
 
     async def acommit(self, pipe: Any) -> None:
         """Apply commands, or those of a pipeline of redis.asyncio, and release; see `commit`."""
-        driver, _ = await self.backend.of_loop()
+        driver, _ = self.backend.of_loop()
         await self.commit_on(driver, pipe)
 
     def detach(self, *, lease: float | Unset = UNSET) -> str:
@@ -394,7 +395,7 @@ class Hold:
 
     async def adetach(self, *, lease: float | Unset = UNSET) -> str:
         """Give the hold away; see `detach`. Cancelled, it is still this hold."""
-        driver, _ = await self.backend.of_loop()
+        driver, _ = self.backend.of_loop()
         return await self.detach_on(driver, lease)
 
     @classmethod
@@ -439,8 +440,7 @@ class Hold:
     ) -> Self:
         """Return the hold that `detach` gave away, now this task's; see `adopt`."""
         detached, backend = moves.asked_for(text, using, renew, label)
-        driver, renewer = await backend.of_loop()
-        return await moves.adopted(cls, detached, backend, driver, renewer, renew, label)
+        return await moves.adopted(cls, detached, backend, *backend.of_loop(), renew, label)
 
     async def end(
         self, driver: Driver, error: BaseException | Unset | None = UNSET, begun: Begun = None
@@ -657,44 +657,9 @@ def begin_end(
     return hold.end(driver, error, begun)
 
 
-H = TypeVar("H", bound=Hold)
-
-
-async def give_back(hold: Hold, driver: Driver, error: BaseException | Unset = UNSET) -> None:
-    """End a hold that its caller does not get, and undo its upgrade. The `error`, if given, wins over ours."""
-    try:
-        with suppress(LockError):
-            await hold.undo_upgrade(driver)
-    finally:
-        await hold.end(driver, error)
-
-
 async def upgrade(hold: Hold, driver: Driver, wait: float | Unset | None) -> None:
     """See `Hold.upgrade`."""
     seconds = bounded(get_settings().wait if wait is UNSET else wait_seconds(wait))
     refused = await hold.upgrade_on(driver, seconds)
     if refused is not None:
         raise not_available(hold.name, refused, seconds)
-
-
-def begin(hold: Hold, block: Block) -> None:
-    """Let what runs inside `block`, which is to end a hold, be nested in it. Raises LockNotHeld, LockError."""
-    require_held(hold)
-    if not block.has_exit:
-        hold.called_block = block  # to which nothing else refers
-    enter(block, hold.parts, kept=hold.kept)
-    block.append(hold)
-
-
-async def begin_async(hold: H, block: Block) -> H:
-    """Begin an async block; see `begin` and `Hold.__aenter__`."""
-    begin(hold, block)
-    await watch_loss(hold)
-    return hold
-
-
-async def watch_loss(hold: Hold) -> None:
-    """Let the running task be cancelled if the hold is lost before the block ends; see `Hold.__aenter__`."""
-    hold.cancelled = CancelledByLoss([part.lease for part in hold.parts])
-    if hold.is_lost:  # after that, so that no loss comes in between
-        await hold.aend_block(None)

@@ -18,12 +18,13 @@ from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.hold import Hold, give_back, watch_loss
+from redis_locks.locks.entries import watch_loss
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.hold_errors import require_closing
 from redis_locks.locks.nesting import own_hold, reenter
 from redis_locks.locks.options import LockOptions, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
-from redis_locks.locks.releases import may_proceed
+from redis_locks.locks.releases import give_back, may_proceed
 from redis_locks.locks.scope import Scope
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.transactions import Keepers, Taken
@@ -69,10 +70,10 @@ class Side:
         """When an acquire has to end, whatever the server does; see `at_last`."""
 
     @classmethod
-    async def of_loop(cls, using: str | None, block: Block | None = None) -> Side:
+    def of_loop(cls, using: str | None, block: Block | None = None) -> Side:
         """Return the side of the running event loop."""
         side = cls(using, block)
-        side.driver, side.renewer = await side.backend.of_loop()
+        side.driver, side.renewer = side.backend.of_loop()
         return side
 
 
@@ -302,7 +303,8 @@ class Lock:
 
     async def _begin_ablock(self, block: Block) -> Hold:
         block.append(hold := await self.aenter(block=block))
-        await watch_loss(hold)
+        if watch_loss(hold):
+            await hold.aend_block(None)
         if not block.has_exit:
             self._blocks.push(block)
         return hold
@@ -363,7 +365,7 @@ class Lock:
         options = self.options
         if options.scope.name == "transaction":
             options.scope.refuse_async()
-        side = await Side.of_loop(options.using, block)
+        side = Side.of_loop(options.using, block)
         self = self._on_server() if side.backend.renames else self  # noqa: PLW0642 - as in `enter`
         if options.reentrant == "thread":
             side.where = side.session.held.party
@@ -575,7 +577,8 @@ class HoldContext:
     async def _begin_ablock(self, block: Block) -> Hold:
         block.append(hold := await self._unused().aenter(self._wait, block))
         self._block = block
-        await watch_loss(hold)
+        if watch_loss(hold):
+            await hold.aend_block(None)
         return hold
 
     @async_block_exit

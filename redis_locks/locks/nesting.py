@@ -10,7 +10,8 @@ from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
-from redis_locks.locks.hold import Hold, give_back
+from redis_locks.locks.hold import Hold
+from redis_locks.locks.releases import give_back
 from redis_locks.locks.transactions import Taken
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import lease as leases

@@ -15,9 +15,9 @@ from typing import Any
 from redis_locks.conf.settings import Unset
 from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
-from redis_locks.locks.hold import Hold, give_back
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.hold_errors import lost, require_alone
-from redis_locks.locks.releases import Begun
+from redis_locks.locks.releases import Begun, give_back
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN
 from redis_locks.protocol.plans import Plan

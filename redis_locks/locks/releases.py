@@ -10,6 +10,7 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
 
+from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated, ProtocolMismatch
 from redis_locks.protocol import store
@@ -40,8 +41,20 @@ def give_up(releaser: dict[Literal["first"], Any], here: Any) -> None:
 class Endable(Protocol):
     """A hold, as far as its end goes."""
 
-    async def end(self, driver: Driver) -> None:
-        """Release."""
+    async def end(self, driver: Driver, error: BaseException | Unset = UNSET) -> None:
+        """Release. The `error`, if given, wins over ours."""
+
+    async def undo_upgrade(self, driver: Driver) -> None:
+        """Share the lock again, if an upgrade by this hold made it exclusive."""
+
+
+async def give_back(hold: Endable, driver: Driver, error: BaseException | Unset = UNSET) -> None:
+    """End a hold that its caller does not get, and undo its upgrade; see `Endable.end`."""
+    try:
+        with suppress(LockError):
+            await hold.undo_upgrade(driver)
+    finally:
+        await hold.end(driver, error)
 
 
 async def end_and_raise(driver: Driver, hold: Endable, interrupt: BaseException) -> NoReturn:

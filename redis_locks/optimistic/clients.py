@@ -77,9 +77,9 @@ class Server:
         self._of_loops = PerLoop(partial(UnsharedDriver, endpoint, ""), UnsharedDriver.aclose)
         self._options = shape.options
 
-    async def of_loop(self) -> UnsharedDriver:
+    def of_loop(self) -> UnsharedDriver:
         """Return the links of the running loop's tasks."""
-        return await self._of_loops.get()
+        return self._of_loops.get()
 
     @cached_property
     def client(self) -> redis.Redis:

@@ -94,7 +94,7 @@ class Doubt:
         False: the key changed meanwhile.
         """
         marker = self._marker
-        driver: Driver = await server.of_loop() if self._execution.suspends else server.driver
+        driver: Driver = server.of_loop() if self._execution.suspends else server.driver
         link: Any = driver.take() or await driver.checkout()
         watches = True
         try:

@@ -110,7 +110,7 @@ async def _conflict_rates(
     last = -1 if limit is None else limit - 1
     try:
         server = source.server(counters)
-        driver = await _links(execution, server)
+        driver = _links(execution, server)
         link = driver.take() or await driver.checkout()
         try:
             pipe = execution.pipeline(server, link)
@@ -185,7 +185,7 @@ class _Call:
         self._started = monotonic()
         question = self._plan.question
         server = self._source.server(question.keys[0])
-        driver = server.driver if not self._execution.suspends else await server.of_loop()
+        driver = server.driver if not self._execution.suspends else server.of_loop()
         # Nobody else knows an id that we made: look only if an EXEC of ours went unanswered.
         looks = self._operation.given or self._sent is not None
         first = 2 if looks else 1
@@ -338,14 +338,14 @@ class _Call:
         with suppress(LinkBroken, LockBackendError):
             commands = self._counting(attempts)
             server = self._source.server(conflicts_key(self._prefix))
-            driver = await _links(self._execution, server)
+            driver = _links(self._execution, server)
             packet = b"".join(map(pack_command, commands))
             link, _ = await _asked(driver, packet, len(commands))
             driver.checkin(link)
 
 
-async def _links(execution: Execution, server: Server) -> Driver:
-    return await server.of_loop() if execution.suspends else server.driver
+def _links(execution: Execution, server: Server) -> Driver:
+    return server.of_loop() if execution.suspends else server.driver
 
 
 async def _asked(driver: Driver, packet: bytes, number: int) -> tuple[Any, list[Any]]:

@@ -1025,14 +1025,17 @@ class CancelledByLoss:
             self._fired = True
             self._task.cancel()
 
-    async def end(self, error: BaseException | None) -> BaseException | None:
-        """Return what the block ended with; None in place of a cancellation that was ours."""
+    def end(self) -> bool:
+        """Watch no longer; return whether the running task was cancelled: then `take_back` that."""
         self._ended = True
         for lease, before in zip(self._leases, self._before, strict=True):
             lease.watch_loss(before)
-        if not self._fired or self._task is None or self._task is not asyncio.current_task():
-            return error  # in another task, it is no business of that one
-        others = self._task.uncancel() > self._cancelling
+        # In another task, it is no business of that one.
+        return self._fired and self._task is asyncio.current_task()
+
+    async def take_back(self, error: BaseException | None) -> BaseException | None:
+        """Return what the block ended with; None in place of a cancellation that was ours."""
+        others = self._task is not None and self._task.uncancel() > self._cancelling
         if not isinstance(error, asyncio.CancelledError):
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)  # ours, which found the block at its end

@@ -13,7 +13,8 @@ from django.db.models import Manager, Model, QuerySet
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.hold import Hold, watch_loss
+from redis_locks.locks.entries import watch_loss
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.locks.timeouts import bounded
@@ -58,7 +59,8 @@ class _AllHolds:
             # If one of them is lost by now, the others are released.
             for hold in self._holds:
                 watched.push_async_callback(hold.aend_block, None)
-                await watch_loss(hold)
+                if watch_loss(hold):
+                    await hold.aend_block(None)
             watched.pop_all()
 
     async def aend_block(self, error: BaseException | None) -> None:
@@ -247,7 +249,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         return run_blocking(self._locking.lock(side, self._seconds(wait)))
 
     async def _alock(self, wait: float | Unset | None, block: Block | None = None) -> LockedRows[M]:
-        side = await Side.of_loop(self._using, block)
+        side = Side.of_loop(self._using, block)
         side.ends = at_last()
         return await self._locking.lock(side, self._seconds(wait))
 

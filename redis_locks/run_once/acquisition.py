@@ -60,7 +60,7 @@ class Job(NamedTuple):
     ) -> Attempt:
         """Return an attempt; suspends for up to `wait` seconds, see `acquire`."""
         seconds = self.terms.effective_wait(wait)
-        return await self.acquire(await Side.of_loop(self.terms.using, block), seconds)
+        return await self.acquire(Side.of_loop(self.terms.using, block), seconds)
 
     async def status(self, side: Side) -> RunStatus:
         """Return what is known of the job. Raises LockBackendError."""

@@ -24,7 +24,7 @@ from asgiref.sync import sync_to_async
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
-from redis_locks.locks.hold import watch_loss
+from redis_locks.locks.entries import watch_loss
 from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import (
     Block,
@@ -253,7 +253,8 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
 
     async def _begin_ablock(self, block: Block) -> Attempt:
         block.append(attempt := await self._block_job().abegin(block=block))
-        await watch_loss(attempt)
+        if watch_loss(attempt):
+            await attempt.aend_block(None)
         if not block.has_exit:
             self._blocks.push(block)
         return attempt
@@ -280,7 +281,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
     async def astatus(self) -> RunStatus:
         """Return what is known of the job; see `status`."""
         job = self._job()
-        status = await job.status(await Side.of_loop(self._terms.using))
+        status = await job.status(Side.of_loop(self._terms.using))
         if self._terms.record is None:
             return status
         return await sync_to_async(job.status_by_record)(status)

@@ -99,7 +99,7 @@ class MemoryBackend(Backend):
         """Hold a lock as somebody else, and return what ends that; None if somebody holds it in a way that excludes it."""
         return self._memory.hold_elsewhere(name.encode(), mode, who)
 
-    async def of_loop(self) -> Any:
+    def of_loop(self) -> Any:
         """Return the same driver and renewer for every event loop: they never suspend."""
         return self._memory, self.renewer
 

@@ -11,7 +11,7 @@ from tests.support.world import Tasks
 
 def test_a_link_that_refuses_because_it_is_closing_is_not_given_out_again(tasks: Tasks) -> None:
     async def given_out_again() -> bool:
-        driver, _ = await backend_for(None).of_loop()
+        driver, _ = backend_for(None).of_loop()
         link = await driver.checkout()
         link._transport.close()
         with pytest.raises(LinkBroken):

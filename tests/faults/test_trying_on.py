@@ -80,7 +80,7 @@ def test_a_connection_that_is_cut_short_is_told_from_one_that_is_refused(
     tasks: Tasks, door: str
 ) -> None:
     async def kind_of_failure() -> type[Unreachable]:
-        driver, _ = await backend_for(door).of_loop()
+        driver, _ = backend_for(door).of_loop()
         with pytest.raises(Unreachable) as caught:
             await driver.checkout()
         return caught.type

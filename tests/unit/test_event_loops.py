@@ -19,7 +19,11 @@ def test_a_loop_with_the_id_of_an_earlier_one_has_an_object_of_its_own(
     async def close(_: object) -> None: ...
 
     of_loop = PerLoop(object, close)
+
+    async def get() -> object:
+        return of_loop.get()
+
     with asyncio.Runner() as first, asyncio.Runner() as second:
-        made = first.run(of_loop.get())
-        assert made is first.run(of_loop.get())
-        assert made is not second.run(of_loop.get())
+        made = first.run(get())
+        assert made is first.run(get())
+        assert made is not second.run(get())
