@@ -7,29 +7,16 @@ from typing import Protocol, TypeVar
 
 from redis_locks.exceptions import LockError
 from redis_locks.locks.hold_errors import AnyHold, require_held
-from redis_locks.locks.with_blocks import Block, Ended
+from redis_locks.locks.with_blocks import Block, Ended, Part, Watched, watch_loss
 from redis_locks.protocol.bridges import waiting_for
 from redis_locks.protocol.callers import session
-from redis_locks.protocol.lease import BY_HAND, STACK, CancelledByLoss, Lease
+from redis_locks.protocol.lease import BY_HAND, STACK
 
 
-class Part(Protocol):
-    """What is held of one partition."""
-
-    @property
-    def lease(self) -> Lease:
-        """Its lease."""
-
-
-class Entered(AnyHold, Ended, Protocol):
+class Entered(AnyHold, Ended, Watched, Protocol):
     """A hold, as far as the beginning of its block goes."""
 
     called_block: Block | None
-    cancelled: CancelledByLoss | None
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """What is held of each partition."""
 
 
 H = TypeVar("H", bound=Entered)
@@ -78,9 +65,3 @@ async def begin_async(hold: H, block: Block) -> H:
     if watch_loss(hold):
         await hold.aend_block(None)
     return hold
-
-
-def watch_loss(hold: Entered) -> bool:
-    """Have the running task cancelled if the hold is lost; return whether it is by now, and its async block is to end."""
-    hold.cancelled = CancelledByLoss([part.lease for part in hold.parts])
-    return hold.is_lost  # after that, so that no loss comes in between

@@ -18,7 +18,6 @@ from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
-from redis_locks.locks.entries import watch_loss
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.hold_errors import require_closing
 from redis_locks.locks.nesting import own_hold, reenter
@@ -35,6 +34,7 @@ from redis_locks.locks.with_blocks import (
     block_entered,
     block_exit,
     refuse_in_loop,
+    watch_loss,
 )
 from redis_locks.protocol import replication
 from redis_locks.protocol.callers import session

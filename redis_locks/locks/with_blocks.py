@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from opcode import opmap
@@ -21,6 +21,7 @@ from weakref import ref
 from django.core.exceptions import SynchronousOnlyOperation
 
 from redis_locks.protocol.callers import session, stack
+from redis_locks.protocol.lease import CancelledByLoss, Lease
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,6 +71,28 @@ class Ended(Protocol):
 
     def leave_behind(self) -> None:
         """Leave the lock to its lease, as an interrupt kept the end of the block from releasing it."""
+
+
+class Part(Protocol):
+    """What is held of one partition."""
+
+    @property
+    def lease(self) -> Lease:
+        """Its lease."""
+
+
+class Watched(Protocol):
+    """A hold whose loss cancels the task that runs its async block."""
+
+    cancelled: CancelledByLoss | None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is lost."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What is held of each partition."""
 
 
 class Block(list[Ended]):
@@ -299,3 +322,9 @@ def refuse_in_loop(what: str, instead: str) -> None:
             f"for one holder. {instead}, or call the blocking code by sync_to_async"
         )
         raise SynchronousOnlyOperation(msg)
+
+
+def watch_loss(hold: Watched) -> bool:
+    """Have the running task cancelled if the hold is lost; return whether it is by now, and its async block is to end."""
+    hold.cancelled = CancelledByLoss([part.lease for part in hold.parts])
+    return hold.is_lost  # after that, so that no loss comes in between

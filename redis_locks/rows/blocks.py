@@ -13,7 +13,6 @@ from django.db.models import Manager, Model, QuerySet
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
-from redis_locks.locks.entries import watch_loss
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.scope import Scope, ScopeName
@@ -24,6 +23,7 @@ from redis_locks.locks.with_blocks import (
     block_entered,
     block_exit,
     refuse_in_loop,
+    watch_loss,
 )
 from redis_locks.protocol.retry import at_last
 from redis_locks.rows.instances import InstanceSource

@@ -24,7 +24,6 @@ from asgiref.sync import sync_to_async
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
-from redis_locks.locks.entries import watch_loss
 from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import (
     Block,
@@ -33,6 +32,7 @@ from redis_locks.locks.with_blocks import (
     block_entered,
     block_exit,
     refuse_in_loop,
+    watch_loss,
 )
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
