@@ -226,7 +226,6 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "-m", "tests.benchmarks", *session.posargs, success_codes=[0, 3])
     session.run("python", "-m", "tests.benchmarks.statistics")
     session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark")
-    session.run("python", "-m", "tests.benchmarks.listeners")
     session.run("python", "-m", "tests.benchmarks.crowds")
 
 

@@ -11,14 +11,11 @@ from contextlib import ExitStack
 import django
 
 from tests.benchmarks import (
-    beside,
     contests,
-    local,
     quiet,
     sizes,
     start,
     transfers,
-    trips,
 )
 from tests.benchmarks.sections import Place, Round, Section
 from tests.written_tables import write_between
@@ -27,11 +24,7 @@ SECTIONS: dict[str, Section] = {
     section.key: section
     for section in (
         *contests.SECTIONS,
-        *local.SECTIONS,
-        trips.SECTION,
         transfers.SECTION,
-        transfers.SPREAD,
-        beside.SECTION,
         sizes.SECTION,
         start.SECTION,
     )
@@ -59,7 +52,7 @@ def measured(
     rounds: dict[str, list[Round]] = {}
     text = ""
     with ExitStack() as stack:
-        place = Place(stack, options.seconds, pinned=pinned, others=options.others)
+        place = Place(stack, options.seconds, pinned=pinned)
         for section in sections:
             rounds[section.key] = section.rounds(place, options.repeat)
             table = "".join(section.table(rounds[section.key]))
@@ -74,9 +67,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
     parser.add_argument("--repeat", type=int, default=5, help="how often all are run in turn")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, help="these sections")
-    parser.add_argument(
-        "--others", type=int, default=1_000_000, help="how many other locks there are in `beside`"
-    )
     parser.add_argument(
         "--pin",
         choices=WAYS,

@@ -9,7 +9,7 @@ from functools import partial
 from demo_project.benchmark import measurement
 from demo_project.benchmark.figures import WorkerReport, jain_index, percentile
 from demo_project.benchmark.pool import Workers
-from demo_project.benchmark.subjects import NAME, OURS, SLEEPLESS, SUBJECTS
+from demo_project.benchmark.subjects import OURS, SLEEPLESS, SUBJECTS
 from demo_project.benchmark.worker import Job
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks import bare
@@ -46,18 +46,16 @@ def call_out(
     subject: str,
     seconds: float,
     *,
-    own: bool = False,
     hold: float = 0.0,
 ) -> None:
-    """Get clients ready to take one lock, or each its own, on an empty server."""
+    """Get clients ready to take one lock, on an empty server."""
     with server.client() as client:
         client.flushall()
-    names = [f"{NAME}:{number}" if own else None for number in range(clients)]
-    measurement.prepare(pool, [Job(subject, server.url, seconds, name, hold) for name in names])
+    measurement.prepare(pool, [Job(subject, server.url, seconds, None, hold)] * clients)
 
 
 def opener(
-    clients: int, *, own: bool = False, hold: float = 0.0, apart: bool = False
+    clients: int, *, hold: float = 0.0, apart: bool = False
 ) -> Callable[[Place], AbstractContextManager[Measure]]:
     """Return what opens a contest of so many clients; each is started by itself if `apart`."""
 
@@ -68,9 +66,7 @@ def opener(
             pool: Workers = stack.enter_context(apart_pool(clients)) if apart else place.pool
 
             def measure(label: str) -> Figures:
-                call_out(
-                    place.server, pool, clients, keys[label], place.seconds, own=own, hold=hold
-                )
+                call_out(place.server, pool, clients, keys[label], place.seconds, hold=hold)
                 found = figures(measurement.run(pool, place.seconds), place.seconds)
                 if hold:
                     return found
@@ -100,8 +96,8 @@ def _shortest_long_wait(round_: dict[str, Figures]) -> float:
     return round_[US][LONGEST] / round_[SUBJECTS["redis-py"].label][LONGEST]
 
 
-ALONE, OWN, ONE, APART, HELD = (
-    "1 process", "4 processes, own locks", "10 processes, one lock", "10 processes, each started by itself, one lock", "10 processes, held for 1 ms",
+ALONE, ONE, APART, HELD = (
+    "1 process", "10 processes, one lock", "10 processes, each started by itself, one lock", "10 processes, held for 1 ms",
 )  # fmt: skip
 
 SECTIONS = (
@@ -116,10 +112,6 @@ SECTIONS = (
             ahead(ALONE, "walrus", 1),
             ahead(ALONE, "sherlock", 1),
         ),
-        COMPARED,
-    ),
-    Section(
-        "own", OWN, _installed(OURS, "redis-py"), opener(4, own=True), (ahead(OWN, "redis-py", 2),),
         COMPARED,
     ),
     Section(

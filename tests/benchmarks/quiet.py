@@ -55,15 +55,6 @@ def goes_first(pid: int) -> bool:
     return True
 
 
-def kept_waiting(pid: int) -> float:
-    """Return for how many seconds a process's main thread has waited for a processor; 0 where nobody counts."""
-    try:
-        _, waited, _ = Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()
-    except OSError:
-        return 0.0
-    return int(waited) / 1e9
-
-
 @contextmanager
 def on_clients_processor() -> Iterator[None]:
     """Let this process, and what it starts, run where clients do, and keep both processors awake."""

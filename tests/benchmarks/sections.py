@@ -69,12 +69,10 @@ class Place:
         stack: Ends all of it.
         seconds: Length of one run.
         pinned: Whether server and clients have a processor each.
-        others: How many locks "a million" are.
     """
 
-    def __init__(self, stack: ExitStack, seconds: float, *, pinned: bool, others: int) -> None:
+    def __init__(self, stack: ExitStack, seconds: float, *, pinned: bool) -> None:
         self.seconds = seconds
-        self.others = others
         self._stack = stack
         self._pinned = pinned
         if pinned:
@@ -83,16 +81,11 @@ class Place:
     @cached_property
     def server(self) -> EmbeddedServer:
         """The server of all sections."""
-        server = self.another_server()
-        # Where workers look.
-        os.environ["REDIS_LOCKS_TEST_URL"] = server.url
-        return server
-
-    def another_server(self) -> EmbeddedServer:
-        """Start one more server, which ends with the place."""
         server = self._stack.enter_context(EmbeddedServer(use_environment=False))
         if self._pinned and server.pid is not None:
             quiet.pin(server.pid, quiet.SERVER)
+        # Where workers look.
+        os.environ["REDIS_LOCKS_TEST_URL"] = server.url
         return server
 
     @cached_property

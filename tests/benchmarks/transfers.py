@@ -1,8 +1,8 @@
-"""Transfers between two accounts that all want, and among a thousand: the bank's strategies, as its comparison measures them."""
+"""Transfers between two accounts that all want: the bank's strategies, as its comparison measures them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 
@@ -18,9 +18,7 @@ WHERE = f"{CLIENTS} processes, transfers between 2 accounts"
 
 
 @contextmanager
-def opened(
-    place: Place, accounts: str = "hot", keys: Mapping[str, str] = KEYS
-) -> Iterator[Measure]:
+def opened(place: Place) -> Iterator[Measure]:
     """Measure strategies, one after the other, with the same processes."""
     # They need models, which Django loads later than this module.
     from demo_project.bank.compare import cells
@@ -29,15 +27,13 @@ def opened(
 
     with place.server.client() as client:
         # More rounds than are asked for: whoever measures ends it.
-        plan = Plan(
-            min(place.seconds, 10.0), (CLIENTS,), tuple(keys.values()), (accounts,), rounds=20
-        )
+        plan = Plan(min(place.seconds, 10.0), (CLIENTS,), tuple(KEYS.values()), ("hot",), rounds=20)
         server = MeasuredServer(client)
         with closing(cells.measure(server, plan, "benchmark", lambda: None)) as measured:
 
             def measure(subject: str) -> Figures:
                 cell, found = next(measured)
-                if cell.strategy != keys[subject]:
+                if cell.strategy != KEYS[subject]:
                     raise RuntimeError(f"{cell} was measured instead of {subject}.")
                 if found.missing_cents or found.overdrawn:
                     raise RuntimeError(f"{subject} lost money: {found}.")
@@ -52,10 +48,10 @@ def opened(
             yield measure
 
 
-def _ahead(theirs: str, least: float, ours: str = "redis_lock", where: str = WHERE) -> Wanted:
+def _ahead(theirs: str, least: float, ours: str = "redis_lock") -> Wanted:
     ours, theirs = STRATEGIES[ours].label, STRATEGIES[theirs].label
     return Wanted(
-        f"{where}: {ours} against {theirs}", partial(ratio, ours=ours, theirs=theirs), least
+        f"{WHERE}: {ours} against {theirs}", partial(ratio, ours=ours, theirs=theirs), least
     )
 
 
@@ -66,17 +62,4 @@ SECTION = Section(
     opened,
     (_ahead("script", 0.4), _ahead("watch_packed", 0.75, "optimistic")),
     "redis_lock is",
-)
-
-WATCHING = {STRATEGIES[key].label: key for key in ("optimistic", "watch_packed")}
-
-SPREAD_WHERE = f"{CLIENTS} processes, transfers among 1,000 accounts"
-
-SPREAD = Section(
-    "spread",
-    SPREAD_WHERE,
-    tuple(WATCHING),
-    partial(opened, accounts="spread", keys=WATCHING),
-    (_ahead("watch_packed", 0.6, "optimistic", SPREAD_WHERE),),
-    "optimistic is",
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks.protocol.lease import Lease, State
+from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.renewal import note
 from tests.support.waiting import until
 
@@ -44,10 +44,6 @@ def run_out(hold: Any) -> None:
     """Abandon `hold`; the holder believes that its lease is over."""
     abandon(hold)
     hold.lease.deadline = time.monotonic()
-
-
-def is_marked_lost(hold: Any) -> bool:
-    return bool(hold.lease.state is State.LOST)
 
 
 def shorten(hold: Any, seconds: float) -> None:
@@ -97,11 +93,6 @@ def replace_renewal(
 ) -> None:
     """Have `replacement` do what the renewer of `hold` does at its `verb`."""
     monkeypatch.setattr(hold.lease.renewer, verb, replacement)
-
-
-def forget_release(hold: Any) -> None:
-    """The holder has released `hold` and does not know it."""
-    hold.released = False
 
 
 def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:

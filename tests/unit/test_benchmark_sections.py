@@ -13,7 +13,6 @@ from demo_project.benchmark.worker import work
 from redis_locks import Lock
 from redis_locks.testing.overrides import override_locks
 from tests import written_tables
-from tests.benchmarks.__main__ import SECTIONS, SHOWN
 from tests.benchmarks.sections import Round, Section, Wanted, ratio
 from tests.benchmarks.transfers import KEYS
 
@@ -60,37 +59,11 @@ def test_what_was_seen_is_the_median_of_the_ratios_within_a_round() -> None:
     assert (True, "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) |\n") == seen
 
 
-def test_the_sections_in_the_docs_are_sections() -> None:
-    assert {*SHOWN} <= {*SECTIONS}
-
-
-def test_what_was_missed_one_way_is_marked_there() -> None:
-    seen = Wanted("speed", _ahead, 2.0).row([ROUNDS, ROUNDS[1:2]])
-    assert (
-        False,
-        "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) | 1.00x, MISSED |\n",
-    ) == seen
-
-
-def test_a_bound_may_be_the_most() -> None:
-    assert Wanted("cost", _ahead, 2.0, most=True).row([ROUNDS])[0]
-    assert not Wanted("cost", _ahead, 1.9, most=True).row([ROUNDS])[0]
-
-
-def test_a_library_that_is_not_installed_is_said_to_be_so() -> None:
-    wanted = Wanted("speed", lambda round_: ratio(round_, "ours", "nobody's"), 2.0)
-    assert (True, "| speed | at least 2.00x | not installed |\n") == wanted.row([ROUNDS])
-
-
 def test_a_section_s_table_has_medians_and_compares_within_rounds() -> None:
     section = Section("key", "Title", ("ours", "theirs"), open=None, wanted=(), compared="ours is")
     lines = "".join(section.table(ROUNDS)).splitlines()
     assert "Title, median of 3 rounds" in lines
     assert ["| ours | 300 | 1.00x |", "| theirs | 100 | 2.00x |"] == lines[-2:]
-
-
-def test_every_section_says_what_is_wanted() -> None:
-    assert all(section.wanted and section.subjects for section in SECTIONS.values())
 
 
 def test_only_what_was_held_in_time_counts_as_in_use() -> None:
@@ -112,9 +85,3 @@ def test_a_table_is_written_between_its_comments_only(
     assert "a\n<!-- speed -->\nnew \\1\n<!-- /speed -->\nb\n" == page.read_text(encoding="utf-8")
     with pytest.raises(ValueError, match="size"):
         written_tables.write_between("size", "new\n")
-
-
-def test_the_docs_have_room_for_each_table() -> None:
-    for name, page in written_tables.PAGES.items():
-        text = page.read_text(encoding="utf-8")
-        assert 1 == text.count(f"<!-- {name} -->") == text.count(f"<!-- /{name} -->")

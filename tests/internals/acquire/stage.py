@@ -102,13 +102,6 @@ class Stage(NamedTuple):
         sent = BlockingLink, ("exchange", "exchange_all", "message_after")
         return once(*sent, lambda commands, *_: script.sha in commands, before, after)
 
-    def aasking(
-        self, script: Script, *, before: Happening = nothing, after: Happening = nothing
-    ) -> AbstractContextManager[None]:
-        """Let things happen before a task sends the next call of the script, and before it has its reply."""
-        sent = AsyncLink, ("exchange", "exchange_all", "round_trip")
-        return once(*sent, lambda commands, *_: script.sha in commands, before, after)
-
     def listening(
         self, *, before: Happening = nothing, after: Happening = nothing
     ) -> AbstractContextManager[None]:
