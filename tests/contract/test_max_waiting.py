@@ -18,12 +18,10 @@ from redis_locks import (
     QueueFull,
     RedisLockMixin,
     Semaphore,
-    lock_timeout,
     redis_lock,
 )
 from redis_locks.testing import override_locks
 from tests.elsewhere import in_thread
-from tests.support.calls import lose_the_reply
 from tests.support.world import PATIENCE, Observer, World, held, until
 
 
@@ -68,15 +66,6 @@ def test_one_more_than_may_wait_is_refused_at_once(
     assert set() == server_side.left_of(name)
 
 
-def test_acquire_returns_none(world: World, name: str, server_side: Observer) -> None:
-    lock = Lock(name, max_waiting=1)
-    hold = held(world, lock)
-    (waiting,) = queue(world, lock, server_side, 1)
-    assert world.acquire(lock, wait=60) is None
-    world.release(hold)
-    served(world, waiting)
-
-
 def test_a_free_lock_is_granted_and_a_short_queue_joined(world: World, name: str) -> None:
     lock = Lock(name, max_waiting=1, wait=0.05)
     hold = held(world, lock)
@@ -84,15 +73,6 @@ def test_a_free_lock_is_granted_and_a_short_queue_joined(world: World, name: str
         world.block(lock, lambda hold: None)
     world.release(hold)
     assert world.block(lock, lambda hold: hold.is_lost) is False
-
-
-def test_who_gave_up_no_longer_counts(world: World, name: str, server_side: Observer) -> None:
-    lock = Lock(name, max_waiting=1)
-    hold = held(world, lock)
-    assert world.acquire(lock, wait=0.05) is None  # it waited
-    (waiting,) = queue(world, lock, server_side, 1)
-    world.release(hold)
-    served(world, waiting)
 
 
 def test_waiters_of_other_locks_of_that_name_count(
@@ -143,17 +123,6 @@ def test_an_upgrade_goes_before_the_queue(world: World, name: str, server_side: 
     served(world, waiting)
 
 
-def test_a_question_that_is_asked_again_keeps_its_own_place(
-    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = Lock(name, max_waiting=1)
-    hold = held(world, lock)
-    lose_the_reply(monkeypatch, "acquire")
-    (waiting,) = queue(world, lock, server_side, 1)
-    world.release(hold)
-    served(world, waiting)
-
-
 def test_of_many_at_once_exactly_so_many_wait(
     world: World, name: str, server_side: Observer
 ) -> None:
@@ -197,14 +166,6 @@ def test_views_answer_as_they_do_to_contention(
     world.release(hold)
     served(world, waiting)
     assert 200 == view(post).status_code
-
-
-def test_where_nobody_may_wait_nobody_does(world: World, name: str) -> None:
-    hold = held(world, Lock(name))
-    with lock_timeout(0), pytest.raises(LockNotAvailable) as said:
-        Lock(name, max_waiting=3).__enter__()
-    assert not isinstance(said.value, QueueFull)
-    world.release(hold)
 
 
 @pytest.mark.parametrize("wait", [5, None])

@@ -10,7 +10,7 @@ from tests.support.world import Observer, World, held, keys_of
 
 HOSTILE = [
     "a}{b", "{0}", "}:holder:x", "*", "?[a-z]", "a b", "a\r\nDEL x\r\n", "%s %d", "$5\r\n", "'; return 1 --",
-    "]] .. redis.call('FLUSHALL') .. [[", "\x1b[2J", "\u202egpj", "é" * 200, "x:fence:y", "..", "/",
+    "]] .. redis.call('FLUSHALL') .. [[", "\x1b[2J", "\u202egpj", "é" * 200, "x:fence:y", "..", "/", "käse:🔒", " ", "'\"\\",
 ]  # fmt: skip
 
 

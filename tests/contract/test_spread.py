@@ -18,7 +18,6 @@ from redis_locks import (
     LockError,
     LockLost,
     LockNotAvailable,
-    LockTimeout,
     inspection,
 )
 from redis_locks.inspection import LockInfo
@@ -80,13 +79,6 @@ def test_the_set_is_held_and_released_as_one(world: World, names: Names, mode: A
     assert [] == in_use()
 
 
-def test_locks_of_one_partition_are_still_acquired_in_one_step(world: World) -> None:
-    found = [f"lock:{i}" for i in range(50) if partition_of(f"lock:{i}", PARTITIONS) == 1][:2]
-    hold = held(world, Lock(*found))
-    assert (hold,) == hold.parts
-    world.release(hold)
-
-
 @pytest.mark.parametrize("taken", [0, 1, 2])
 def test_nothing_is_held_when_one_of_them_is_not_free(
     world: World, names: Names, taken: int
@@ -111,15 +103,6 @@ def test_all_its_waits_share_one_deadline(
     world.release(waiter.result(PATIENCE))
     assert waits[0] <= PATIENCE
     assert waits[2] < waits[1] < waits[0] - 0.05
-
-
-@pytest.mark.parametrize("taken", [0, 2])
-def test_it_gives_up_when_the_wait_is_over(world: World, names: Names, taken: int) -> None:
-    other = held(world, Lock(names[taken]))
-    with pytest.raises(LockTimeout, match=r"within 0\.2 s; it is held"):
-        world.block(Lock(*names).hold(wait=0.2), lambda _: None)
-    assert [names[taken]] == in_use()
-    world.release(other)
 
 
 def test_it_is_granted_when_the_last_of_them_is_free(world: World, names: Names) -> None:
@@ -368,13 +351,6 @@ def test_a_set_is_no_more_exclusive_than_each_of_its_locks(names: Names) -> None
         assert {"shared"} == modes_in_redis()
         with Lock(names[0], wait=0):
             outer.upgrade(wait=0)
-        assert {"exclusive"} == {outer.mode, *modes_in_redis()}
-
-
-def test_a_downgrade_that_is_refused_changes_nothing(names: Names) -> None:
-    with Lock(*names) as outer, Lock(names[0]):
-        with pytest.raises(LockError, match="nested"):
-            outer.downgrade()
         assert {"exclusive"} == {outer.mode, *modes_in_redis()}
 
 

@@ -290,9 +290,3 @@ def test_text_older_than_its_lease_is_refused_unasked(
     monkeypatch.undo()
     Hold.adopt(text).release()
     assert "token" in signing.loads(text, salt=transit.SALT)
-
-
-@pytest.mark.parametrize(("argument", "error"), [(5, TypeError), (None, TypeError)])
-def test_text_is_a_string(argument: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="text must be"):
-        Hold.adopt(argument)
