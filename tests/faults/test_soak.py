@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,31 +12,6 @@ from tests.faults.beliefs import Span
 from tests.faults.counts import Counts, Diary, Tally
 from tests.faults.memory import Samples
 from tests.faults.soak import soak
-
-
-def events_of(chance: random.Random, workers: int, count: int) -> list[tuple[int, list[object]]]:
-    """Return what workers wrote down, in order; now and then two hold at once, or a token falls."""
-    events: list[tuple[int, list[object]]] = []
-    now, fence = 0.0, 0
-    for _ in range(count):
-        first, second = chance.sample(range(workers), 2)
-        fence += chance.choice([1, 1, 1, 1, 1, 1, 1, 1, 0, -2])
-        start, now = now, now + 1
-        events.append((first, ["in", start, fence]))
-        if chance.random() < 0.1:
-            events += [
-                (second, ["in", start + 0.2, fence + 1]),
-                (second, ["leave", start + 0.4, start + 0.4]),
-            ]
-            events.append((second, ["out", start + 0.5, "lost"]))
-            fence += 1
-        if chance.random() < 0.1:
-            events.append((second, ["error", start + 0.6, "LockBackendError", "no"]))
-        events += [
-            (first, ["leave", start + 0.8, start + 0.8]),
-            (first, ["out", start + 0.9, "released"]),
-        ]
-    return events
 
 
 def counted(
@@ -66,26 +40,6 @@ def counted(
             log.write(json.dumps(event) + "\n")
     tally.read(diaries, final=True)
     return counts
-
-
-def test_what_is_counted_does_not_depend_on_when(tmp_path: Path) -> None:
-    for seed in range(5):
-        chance = random.Random(seed)
-        events = events_of(chance, 3, 300)
-        reads = set(chance.sample(range(len(events)), 40))
-        whole = counted(tmp_path / f"whole{seed}", events, set())
-        assert whole == counted(tmp_path / f"parts{seed}", events, reads)
-        failures = whole.failures()
-        assert all(failures[name] for name in ("overlaps", "falling", "repeated", "unexpected"))
-        assert ["LockBackendError: no"] * 5 == whole.said
-
-
-def test_a_long_wait_in_vain_and_a_balance_that_changed_are_counted(tmp_path: Path) -> None:
-    events: list[tuple[int, list[object]]] = [
-        (0, ["no", 1.0, 0.02]), (0, ["no", 2.0, 20.0]), (1, ["torn", 3.0]),
-    ]  # fmt: skip
-    counts = counted(tmp_path / "logs", events, set())
-    assert {"starved": 1, "torn": 1} == counts.failures()
 
 
 def test_who_began_to_believe_while_the_server_knew_of_no_lease_is_not_counted(
