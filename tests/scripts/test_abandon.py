@@ -22,14 +22,6 @@ def test_a_waiter_leaves_the_queue_and_learns_who_holds(bench: Bench) -> None:
     assert ["b", "d"] == bench.queued()
 
 
-def test_the_last_waiter_to_leave_leaves_no_queue(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    bench.abandon("b")
-    assert {bench.keys.lock, bench.index_key} == bench.all_keys()
-    assert [] == bench.queued()
-
-
 def test_a_grant_that_crossed_the_leaving_is_handed_on(bench: Bench) -> None:
     bench.listen("b")
     heard = bench.listen("c")
@@ -64,14 +56,6 @@ def test_leaving_a_free_lock_finds_nobody(bench: Bench) -> None:
     assert int(now) > 0
     assert ("0", "") == (ends, claim)
     assert set() == bench.all_keys()
-
-
-def test_leaving_again_changes_nothing(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b", "c")
-    bench.abandon("b")
-    bench.abandon("b")
-    assert ("a", ["c"]) == (bench.holder(), bench.queued())
 
 
 def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench) -> None:

@@ -30,18 +30,6 @@ def test_a_refusal_tells_who_holds_and_until_when(bench: Bench) -> None:
     assert f"{fence} {since} exclusive 5000 nobody 0 1 {WHO}" == " ".join(claim)
 
 
-def test_who_does_not_wait_does_not_join_the_queue(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.acquire("b", wait=0)
-    assert [] == bench.queued()
-
-
-def test_waiters_stand_in_line_in_the_order_in_which_they_came(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b", "c", "d")
-    assert ["b", "c", "d"] == bench.queued()
-
-
 @pytest.mark.parametrize(("wait", "expected"), [(FOR_EVER, 0), (5000, 5000)])
 def test_a_waiter_says_for_how_long_it_waits(bench: Bench, wait: int, expected: int) -> None:
     bench.acquire("a")
@@ -158,14 +146,6 @@ def test_a_place_that_somebody_deleted_is_skipped(bench: Bench) -> None:
     assert "1" == bench.acquire("d")[0]
 
 
-def test_fencing_tokens_grow_with_each_hold(bench: Bench) -> None:
-    fences = []
-    for token in "abcde":
-        fences.append(int(bench.acquire(token)[1]))
-        bench.release(token)
-    assert sorted(set(fences)) == fences
-
-
 def test_fencing_tokens_are_the_servers_time_in_microseconds(bench: Bench) -> None:
     seconds, microseconds = bench.client.time()
     fence = int(bench.acquire("a")[1])
@@ -183,11 +163,6 @@ def test_fencing_tokens_grow_from_a_number_of_the_future(bench: Bench) -> None:
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 def test_the_lock_remembers_the_last_fencing_token(bench: Bench, mode: str) -> None:
     assert int(bench.acquire("a", mode=mode)[1]) == bench.last_fence()
-
-
-def test_the_fencing_token_is_remembered_for_an_hour(bench: Bench) -> None:
-    bench.acquire("a", lease=10)
-    assert bench.client.pttl(bench.keys.lock) > 3_590_000
 
 
 def test_the_index_names_the_lock_until_the_lease_ends(bench: Bench) -> None:

@@ -21,7 +21,7 @@ def adopted(
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:3"])
 def test_the_hold_gets_another_token_and_stays_what_it_is(bench: Bench, mode: str) -> None:
-    fence = bench.acquire("a", mode=mode, lease=100)[1]
+    fence = bench.acquire("a", mode=mode, lease=10_000)[1]
     bench.listen("waiter")
     bench.queue_up("waiter")
     done, now, ends, same = adopted(bench, "a", "b")

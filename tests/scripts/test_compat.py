@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -12,7 +10,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from redis_locks.compat import commands
-from tests.support.keys import CompatKeys, compat_keys
+from tests.support.keys import compat_keys
 
 GRANTED, OUT = 0, -1
 CONFIRM_MS = 2_000
@@ -323,41 +321,3 @@ def test_on_a_cluster_the_companions_share_the_key_s_slot(key: bytes, queue: byt
 def test_a_key_that_leaves_no_slot_for_companions_is_refused() -> None:
     with pytest.raises(ValueError, match="remove the brace"):
         compat_keys(b"a}b", cluster=True)
-
-
-# The headers.
-
-
-def split(name: str) -> tuple[str, str]:
-    text = (files("redis_locks.compat") / f"{name}.lua").read_text()
-    header = re.match(r"(?:--.*\n)+", text)
-    assert header
-    return header.group(), re.sub(r"--.*", "", text)
-
-
-def used(code: str, array: str) -> set[int]:
-    return {int(number) for number in re.findall(rf"\b{array}\[(\d+)\]", code)}
-
-
-@pytest.mark.parametrize("script", commands.ALL, ids=lambda script: script.name)
-def test_each_header_is_held_against_the_code(script: Any) -> None:
-    header, code = split(script.name)
-    assert re.search(r"^-- Reply: \S", header, re.MULTILINE)
-    assert f"-- KEYS: {' '.join(CompatKeys._fields)}\n" in header
-    assert re.search(r"^-- ARGV: token$", header, re.MULTILINE)
-    documented = {int(number) for number in re.findall(r"^--   (\d+) \S", header, re.MULTILINE)}
-    assert documented == used(code, "ARGV")
-    assert set() == used(code, "KEYS")
-
-
-def test_the_prelude_binds_all_keys_and_the_token() -> None:
-    header, code = split("_prelude")
-    assert list(CompatKeys._fields) == re.findall(r"^--   (\w+)  +[A-Z]+ ", header, re.MULTILINE)
-    assert ({1, 2, 3, 4}, {1}) == (used(code, "KEYS"), used(code, "ARGV"))
-
-
-def test_every_lua_file_is_loaded() -> None:
-    lua = {
-        each.name for each in files("redis_locks.compat").iterdir() if each.name.endswith(".lua")
-    }
-    assert {"_prelude.lua", *(f"{script.name}.lua" for script in commands.ALL)} == lua

@@ -77,15 +77,3 @@ def test_every_script_is_measured_beside_a_crowd(server: EmbeddedServer) -> None
         for script in measured(server, crowd._replace(times=1), 10, rounds=1)
     }
     assert {full_name(script) for script in EVERY} - WITHOUT_A_CROWD == found
-
-
-def test_the_best_of_several_tries_counts() -> None:
-    first, second = Cost(10, 12, 90), Cost(11, 11, 30)
-    assert {"x": Cost(10, 11, 30)} == best(best({}, {"x": first}), {"x": second})
-
-
-def test_a_cost_that_grows_is_found() -> None:
-    few, many = Cost(10, 12, 30), Cost(25, 30, 60)
-    assert {"x": (few, many)} == too_much({"x": few}, {"x": many}, factor=2)
-    assert {} == too_much({"x": few}, {"x": few}, factor=2)
-    assert too_much({"x": few}, {"x": few._replace(most=6_000)}, factor=2)

@@ -230,24 +230,3 @@ def test_who_only_stands_between_two_of_a_circle_is_not_part_of_it(bench: Bench)
     assert "0" == detect(bench, "A.1", X)
     where = [wait["where"] for wait in circle(bench, "C.2", Y)]
     assert ["C.2:1", "bank.py:7", "bank.py:7"] == where
-
-
-def test_a_look_costs_no_more_than_the_queue_is_long(bench: Bench) -> None:
-    bench.acquire("H.1", names=X)
-    tokens = [f"W{number}.1" for number in range(60)]
-    bench.queue_up(*tokens, names=X)
-    before = commands(bench)
-    assert "0" == detect(bench, tokens[-1], X)
-    few = commands(bench) - before
-    for token in tokens:
-        assert "0" == detect(bench, token, X)
-    before = commands(bench)
-    assert "0" == detect(bench, tokens[-1], X)
-    assert commands(bench) - before < few + 8
-    assert few < len(tokens) * 1.5
-
-
-def commands(bench: Bench) -> int:
-    stats = bench.client.info("commandstats")
-    words = ("hget", "lpos", "hset", "get", "hexists", "lrange")
-    return sum(stats.get(f"cmdstat_{word}", {}).get("calls", 0) for word in words)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import pytest
 
 from redis_locks import scripts
-from redis_locks.scripts import Script
 from tests.scripts.bench import WHO
 from tests.scripts.short_ways import (
     ACQUIRE_EVER,
@@ -21,18 +19,14 @@ from tests.scripts.short_ways import (
     Make,
     Side,
     check_that_both_end_alike,
-    long_of,
     named,
     side,
     usual_of,
-    usual_part_of,
 )
 
 pytestmark = pytest.mark.ci
 
 __all__ = ["side"]
-
-SHORTENED = (scripts.ACQUIRE, scripts.RELEASE, scripts.COMMIT)
 
 AHEAD = 1_999_999_999_999_999
 PAIR = ("x", "y")
@@ -271,26 +265,3 @@ def test_the_usual_way_answers_the_usual_questions(side: Make, case: Case) -> No
     one.have_an_index()
     before(one)
     assert "not by the usual way" not in str(one.ask(script, *argv))
-
-
-@pytest.mark.parametrize("script", SHORTENED, ids=lambda script: script.name)
-def test_no_shared_part_defines_what_the_usual_way_does_not_use(script: Script) -> None:
-    usual = re.sub(r"--.*", "", usual_part_of(script).decode())
-    functions = re.findall(r"^local function (\w+)", usual, re.MULTILINE)
-    values = re.findall(r"^local ([\w, ]+) = (.*)$", usual, re.MULTILINE)
-    # What is a number or a text costs nothing.
-    computed = [names for names, value in values if re.search(r"[a-z]", re.sub('".*?"', "", value))]
-    for name in [*functions, *(name for names in computed for name in names.split(", "))]:
-        assert len(re.findall(rf"\b{name}\b", usual)) > 1, name
-
-
-@pytest.mark.parametrize("script", SHORTENED, ids=lambda script: script.name)
-def test_messages_come_behind_the_way_that_sends_none(script: Script) -> None:
-    before, found, _ = usual_part_of(script).decode().partition("local function tell(")
-    assert found
-    assert "return token" in before
-
-
-@pytest.mark.parametrize("script", SHORTENED, ids=lambda script: script.name)
-def test_an_early_exit_can_be_barred(script: Script) -> None:
-    assert long_of(script).text != script.text

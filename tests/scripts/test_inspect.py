@@ -61,28 +61,6 @@ def test_inspecting_changes_nothing(bench: Bench) -> None:
     assert before == kept()
 
 
-def test_the_index_lists_held_locks_only(bench: Bench) -> None:
-    assert [] == bench.index()
-    bench.acquire("a")
-    assert [bench.name.encode()] == bench.index()
-    bench.release("a")
-    assert [] == bench.index()
-
-
-def test_the_index_leaves_out_locks_whose_time_is_over(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.client.zadd(bench.index_key, {"long ago": 1})
-    assert [bench.name.encode()] == bench.index()
-
-
-@pytest.mark.parametrize(("most", "count"), [(0, 0), (2, 2), (9, 3)])
-def test_the_index_lists_no_more_names_than_asked_for(bench: Bench, most: int, count: int) -> None:
-    bench.acquire("a")
-    ends = bench.client.zscore(bench.index_key, bench.name)
-    bench.client.zadd(bench.index_key, {"x": ends, "y": ends})
-    assert count == len(bench.index(most))
-
-
 def test_a_long_line_is_read_in_parts(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c", "d", "e", "f")

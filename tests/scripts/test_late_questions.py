@@ -5,11 +5,10 @@ The arguments that end with a number are those of a question, or an end, after s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import redis
 
 from redis_locks import scripts
 from redis_locks.run_once import scripts as run_once
@@ -18,14 +17,6 @@ from tests.scripts.bench import FOR_EVER, WHO, Bench
 MINUTES = 60_000
 SET = ("a", "b")
 ROWS = ("M", "M:a", "M:b")
-
-
-@pytest.fixture
-def bench(client: redis.Redis, name: str) -> Iterator[Bench]:
-    made = Bench(client, name)
-    yield made
-    made.close()
-    assert [] == made.keys_without_expiry()
 
 
 Question = Callable[..., list[str]]

@@ -22,12 +22,6 @@ def test_the_table_of_conflicts(bench: Bench, held: str, asked: str) -> None:
     assert granted(bench, "b", asked) == (held == asked != "exclusive")
 
 
-def test_shared_holders_each_have_a_fencing_token_of_their_own(bench: Bench) -> None:
-    fences = [int(bench.acquire(token, mode="shared")[1]) for token in "abc"]
-    assert fences == sorted(set(fences))
-    assert {"a", "b", "c"} == set(bench.holders())
-
-
 def test_the_last_shared_holder_to_leave_hands_over(bench: Bench) -> None:
     heard = bench.listen("w")
     for token in "ab":

@@ -168,14 +168,6 @@ def test_a_dead_row_waiter_keeps_nobody_waiting(bench: Bench) -> None:
     assert [] == queue_of(bench, "M") + queue_of(bench, "M:a")
 
 
-def test_a_row_waiter_that_gives_up_leaves_nothing(bench: Bench) -> None:
-    bench.acquire("m", names=["M"])
-    queue_up(bench, "w", A)
-    bench.abandon("w", mode=asked("exclusive"), names=A)
-    bench.release("m", names=["M"])
-    assert bench.is_idle("M", "M:a")
-
-
 def test_a_refusal_names_the_lock_and_the_holder_in_the_way(bench: Bench) -> None:
     lock(bench, "z", B, "exclusive")
     now = int(bench.acquire("s", mode=asked("key_share"), names=A, lease=5000)[2])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from importlib.resources import files
 from itertools import count
 from typing import Any
 
@@ -14,32 +12,7 @@ from redis_locks.statistics import scripts
 from tests.support.keys import index_key
 from tests.support.scripts import Script
 
-ALL = [script.name for script in scripts.ALL]
-
 LISTS = ("notable", "frequent", "ended")
-
-
-def split(name: str) -> tuple[str, str]:
-    """Return the comment lines a script begins with, and its code without any comment."""
-    text = files(scripts).joinpath(f"{name}.lua").read_text()
-    header = re.match(r"(?:--.*\n)+", text)
-    assert header
-    return header.group(), re.sub(r"--.*", "", text)
-
-
-def test_every_script_has_a_lua_file() -> None:
-    lua = {each.name for each in files(scripts).iterdir() if each.name.endswith(".lua")}
-    assert {"_stats.lua", *(f"{name}.lua" for name in ALL)} == lua
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_the_header_is_the_contract_of_the_script(name: str) -> None:
-    header, code = split(name)
-    assert re.match(r"-- [A-Z].*\.", header)
-    assert "-- KEYS: index\n" in header
-    assert re.search(r"^-- ARGV: token \(not used\)$", header, re.MULTILINE)
-    assert re.search(r"^-- Reply: \S", header, re.MULTILINE)
-    assert not {"KEYS", "os.time", "tag"} & set(re.findall(r"[\w.]+", code))
 
 
 @pytest.fixture
