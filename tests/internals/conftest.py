@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 from tests.internals.acquire.turns import turns
-from tests.internals.acquire.ways import one_way
 from tests.support.fixtures import listening, own_prefix, own_server, server_side, tasks, world
 
 __all__ = [
     "listening",
-    "one_way",
     "own_prefix",
     "own_server",
     "server_side",

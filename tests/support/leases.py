@@ -102,3 +102,15 @@ def interrupt_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Lease, "begin", interrupted)
+
+
+class NobodyRenews:
+    """Stands for what renews a lease."""
+
+    def add(self, lease: Any) -> None: ...
+
+    def discard(self, lease: Any) -> None: ...
+
+    async def listening(self, run: Any = None) -> Any: ...
+
+    heartbeat = None

@@ -172,23 +172,6 @@ def test_a_key_beside_a_lock_is_in_its_slot(partitions: int) -> None:
                 assert {slot_of(beside.encode())} == set(map(slot_of, keys))
 
 
-def test_a_key_beside_a_lock_is_named_as_the_docs_say() -> None:
-    with override_settings(REDIS_LOCKS={"PARTITIONS": 64}):
-        assert "{25}:left" == key_beside("stock:7", "left")
-
-
-def test_a_row_s_key_is_beside_those_of_its_model() -> None:
-    with override_settings(REDIS_LOCKS={"PARTITIONS": 64}):
-        assert key_beside("bank.Account@default", "x") == key_beside("bank.Account@default:7", "x")
-
-
-def test_what_is_no_key_or_lock_is_refused() -> None:
-    with pytest.raises(TypeError, match="key must be a string, not 7"):
-        key_beside("stock", 7)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="empty"):
-        key_beside("", "x")
-
-
 @pytest.mark.parametrize(
     "command",
     [

@@ -130,18 +130,6 @@ def test_one_object_may_be_entered_again_and_by_threads_at_the_same_time() -> No
     assert [None, 3] == seen
 
 
-def test_it_reaches_tasks_and_sync_code_started_inside_it() -> None:
-    async def task() -> list[float | None]:
-        return [bounded(None), await sync_to_async(bounded)(None)]
-
-    async def main() -> list[float | None]:
-        with lock_timeout(4):
-            started = asyncio.create_task(task())
-        return await started
-
-    assert [4, 4] == asyncio.run(main())
-
-
 @pytest.mark.parametrize(
     ("wrong", "error"), [(-1, ValueError), ("2", TypeError), (float("nan"), ValueError)]
 )

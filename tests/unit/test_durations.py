@@ -64,12 +64,3 @@ def test_leases_are_rounded_up_to_whole_milliseconds(seconds: float, millisecond
 
 def test_any_real_number_is_a_number() -> None:
     assert 500 == lease_ms(fractions.Fraction(1, 2))
-
-
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("renew", 1), ("renew", None), ("using", 5), ("label", b"x"), ("using", True)],
-)
-def test_other_options_of_the_wrong_type_are_refused_by_name(option: str, value: object) -> None:
-    with pytest.raises(TypeError, match=f"^{option} must be "):
-        Lock("x", **{option: value})

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 import threading
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 import pytest
 
-import redis_locks
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol.callers import Held, Session, new_session
 from redis_locks.protocol.lease import BY_HAND, LEASE_ENDED, NOT_KNOWN, Lease, State
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.values.keys import set_keys
+from tests.support.leases import NobodyRenews
 
 FAR: Final = 1e12
-
-
-class NobodyRenews:
-    def add(self, lease: Lease) -> None: ...
-
-    def discard(self, lease: Lease) -> None: ...
-
-    async def listening(self, run: Any = None) -> Any: ...
-
-    heartbeat = None
 
 
 HOLD = object()
@@ -249,45 +237,3 @@ def test_the_first_reason_for_a_loss_counts() -> None:
     lease = lease_that("win", "lose")
     lease.lose(LEASE_ENDED)
     assert NOT_KNOWN == lease.reason
-
-
-def test_only_the_table_changes_the_state() -> None:
-    """Each verb's own row of the table, under the mutex."""
-    tree = ast.parse(Path(leases.__file__).read_text(encoding="utf-8"))
-    changes = {
-        (verb.name, ast.unparse(block.items[0].context_expr), ast.unparse(change))
-        for verb in ast.walk(tree)
-        if isinstance(verb, ast.FunctionDef)
-        for block in ast.walk(verb)
-        if isinstance(block, ast.With)
-        for change in ast.walk(block)
-        if isinstance(change, ast.Assign) and "self.state" in map(ast.unparse, change.targets)
-    }
-    assert changes == {(v, "_mutex", f"self.state = AFTER['{v}'][self.state]") for v in SHARED}
-    stores = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store)
-        and node.attr == "state"
-    ]
-    assert len(VERBS) == len(stores)
-
-
-def test_no_field_of_a_lease_is_written_from_outside() -> None:
-    """Whoever writes a field of that name writes into an object of its own."""
-    home = Path(leases.__file__)
-    written = set(vars(lease_that())) | {
-        each for each in vars(Lease) if not callable(getattr(Lease, each)) and each[:2] != "__"
-    }
-    writes = [
-        f"{path.name}:{node.lineno} {ast.unparse(node)}"
-        for path in Path(redis_locks.__file__).parent.rglob("*.py")
-        if path != home
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.ctx, ast.Store | ast.Del)
-        and node.attr in written
-        and "lease" in ast.unparse(node.value)
-    ]
-    assert [] == writes

@@ -8,12 +8,6 @@ from redis_locks import Lock
 from redis_locks.values.keys import LockKeys, index_key, lock_keys, partition_of
 
 
-@pytest.mark.parametrize("value", [None, 5, b"bytes", True, ["x"], ("a", "b"), object()])
-def test_a_name_must_be_text(value: object) -> None:
-    with pytest.raises(TypeError, match=r"^name must be a string, not "):
-        Lock(value)
-
-
 @pytest.mark.parametrize(
     ("value", "fault"),
     [

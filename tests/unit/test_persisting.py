@@ -84,12 +84,6 @@ def test_the_caller_waits_for_one_reply_and_no_longer(monkeypatch: pytest.Monkey
     assert pytest.approx(3.0) == driver.now - 100
 
 
-def test_what_is_answered_at_once_ran_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = FailingDriver()
-    assert ("the answer", False) == ask(driver, monkeypatch)
-    assert 100.0 == driver.now
-
-
 def test_a_link_that_died_while_idle_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = FailingDriver(LinkBroken)
     assert ("the answer", True) == ask(driver, monkeypatch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Iterator, Sequence
 from time import monotonic
@@ -16,6 +15,7 @@ from redis_locks.protocol.lease import Lease, State
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.renewal import Registry, note, renew
 from redis_locks.values.keys import set_keys
+from tests.support.leases import NobodyRenews
 
 
 class Clock:
@@ -33,16 +33,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
     for module in ("protocol.renewal", "protocol.lease"):
         monkeypatch.setattr(f"redis_locks.{module}.monotonic", made)
     return made
-
-
-class NobodyRenews:
-    def add(self, lease: Lease) -> None: ...
-
-    def discard(self, lease: Lease) -> None: ...
-
-    async def listening(self, run: Any = None) -> Any: ...
-
-    heartbeat = None
 
 
 def add(registry: Registry, lease: Lease) -> None:
@@ -113,24 +103,6 @@ def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_tro
     registry.revoke(lease.token)
     assert ([lease], 0) == (lost, len(registry))
     assert "ZeroDivisionError" in caplog.text
-
-
-def test_a_lease_nobody_refers_to_is_forgotten(clock: Clock) -> None:
-    registry = Registry([].append)
-    add(registry, lease_of(3, clock.now + 3))
-    gc.collect()
-    assert [] == registry.take_due()[0]
-    assert 0 == len(registry)
-
-
-def test_a_lease_whose_hold_was_released_is_forgotten(clock: Clock) -> None:
-    registry = Registry([].append)
-    lease = lease_of(3, clock.now + 3)
-    add(registry, lease)
-    lease.leave(None)
-    clock.now += 2
-    assert [] == registry.take_due()[0]
-    assert 0 == len(registry)
 
 
 def test_a_failed_renewal_is_repeated_after_a_tenth_of_the_lease(clock: Clock) -> None:
@@ -220,11 +192,6 @@ def test_a_renewal_that_is_noted_late_keeps_a_hold_that_nobody_found_lost(clock:
     assert not lease.is_over()
     assert pytest.approx(sent + 3) == lease.deadline
     assert seen.is_over()
-
-
-def test_leases_run_on_the_monotonic_clock() -> None:
-    assert not lease_of(1, monotonic() + 1).is_over()
-    assert lease_of(1, monotonic()).is_over()
 
 
 class SilentDriver(SlowDriver):

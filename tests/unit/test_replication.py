@@ -8,22 +8,19 @@ from typing import Any
 import pytest
 
 from redis_locks.drivers.base import run_blocking
-from redis_locks.exceptions import LockError, NotReplicated
+from redis_locks.exceptions import LockError
 from redis_locks.protocol import lease as leases
 from redis_locks.protocol import replication, retry
 from redis_locks.protocol.callers import new_session
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.values.keys import set_keys
+from tests.support.leases import NobodyRenews
 
 BEGAN, LEASE, SLOW = 100.0, 60.0, 3.0
 """In seconds, on a clock that goes on only while the server answers."""
 
 HELD, LOST = b"token 1 1000 61000", b"token 0"
-
-
-class NobodyRenews:
-    heartbeat = None
 
 
 class Server:
@@ -68,16 +65,6 @@ def test_an_extension_counts_from_when_it_was_asked_for(monkeypatch: pytest.Monk
     assert BEGAN + LEASE == lease.deadline
 
 
-def test_an_extension_that_one_replica_of_two_knows_does_not_count(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server: Any = Server(HELD, 1)
-    lease = lease_on(server, monkeypatch)
-    with pytest.raises(NotReplicated):
-        run_blocking(replication.extend(server, lease, int(LEASE * 1000)))
-    assert BEGAN + 2 * SLOW == lease.deadline
-
-
 @pytest.mark.parametrize(("said", "acknowledged"), [(LOST, 2), (HELD, 1)])
 def test_a_grant_that_was_not_confirmed_with_it_is_confirmed_by_itself(
     monkeypatch: pytest.MonkeyPatch, said: bytes, acknowledged: int
@@ -86,11 +73,3 @@ def test_a_grant_that_was_not_confirmed_with_it_is_confirmed_by_itself(
     lease = lease_on(server, monkeypatch)
     with pytest.raises(LockError, match="lost before its replicas knew"):
         run_blocking(replication.confirm(server, lease, [said, acknowledged]))
-
-
-def test_a_grant_that_was_confirmed_with_it_is_not_confirmed_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    server: Any = Server(LOST, 0)
-    lease = lease_on(server, monkeypatch)
-    assert [] == run_blocking(replication.confirm(server, lease, [HELD, 2]))

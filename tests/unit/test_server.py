@@ -124,16 +124,6 @@ def test_a_killed_server_is_gone_and_a_restarted_one_is_empty_at_the_same_addres
     assert private_server.pid != pid
 
 
-def test_two_servers_of_one_process_do_not_share_data(private_server: EmbeddedServer) -> None:
-    with (
-        EmbeddedServer(use_environment=False) as other,
-        private_server.client() as client,
-        other.client() as peer,
-    ):
-        client.set("here", "1")
-        assert peer.dbsize() == 0
-
-
 def test_redis_url_wins_and_its_server_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, private_server: EmbeddedServer
 ) -> None:
@@ -184,11 +174,3 @@ def test_importing_the_server_needs_no_settings() -> None:
     environment = {key: value for key, value in os.environ.items() if "DJANGO" not in key}
     code = "import redis_locks.testing.server"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
-
-
-def test_the_server_s_modules_do_not_import_django() -> None:
-    # The watchdog runs without any installed package; the server needs redis-py alone.
-    for module in ("server", "watchdog"):
-        assert "django" not in (
-            ROOT / f"redis_locks/testing/{module}.py"
-        ).read_text().lower().replace("needs no django", "")

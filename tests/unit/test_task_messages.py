@@ -34,18 +34,6 @@ async def opened() -> TaskMessages:
 
 
 @looped
-async def test_a_message_wakes_who_waits_for_it_and_nobody_else() -> None:
-    messages = await opened()
-    first, second = waiting(messages, "a", LONG), waiting(messages, "b", LONG)
-    await until_asleep()
-    messages.put(b"b is granted")
-    assert b"b is granted" == await second
-    assert not first.done()
-    messages.put(b"a is granted")
-    assert b"a is granted" == await first
-
-
-@looped
 async def test_a_message_is_kept_for_who_is_going_to_wait_and_heard_once() -> None:
     messages = await opened()
     messages.open("a")
@@ -54,14 +42,6 @@ async def test_a_message_is_kept_for_who_is_going_to_wait_and_heard_once() -> No
     assert b"a 2" == await messages.look("a", LONG)
     assert b"" == await messages.look("a", 0.01)
     messages.put(b"b 1")  # nobody's
-
-
-@looped
-async def test_without_time_to_wait_it_only_looks() -> None:
-    messages = await opened()
-    messages.open("a")
-    assert b"" == await messages.look("a", 0)
-    assert b"" == await messages.look("a", -1)
 
 
 @looped

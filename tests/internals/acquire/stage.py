@@ -1,29 +1,22 @@
-"""One lock, and what happens to it between two steps of those who take it."""
+"""What happens between two steps of those who take a lock."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from inspect import iscoroutinefunction
-from typing import Any, NamedTuple
+from typing import Any
 from unittest.mock import patch
 
-import redis
-
-from redis_locks import Hold, Lock, scripts
+from redis_locks import scripts
 from redis_locks.drivers.asynchronous import AsyncLink
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.scripts import Script
-from tests.support import stored
-from tests.support.world import PATIENCE, Observer, Threads, keys_of
 
 COUNTED = [script for script in scripts.ALL if not script.is_extension]
 """Those that a case runs; holds are extended whenever it is time for that."""
 
-LEASE = 60
 
 Happening = Callable[[Any], object]
 
@@ -32,82 +25,10 @@ def nothing(_: BlockingLink | AsyncLink) -> None:
     pass
 
 
-def interrupt(_: BlockingLink) -> None:
-    raise KeyboardInterrupt
-
-
-def cancel(_: AsyncLink) -> None:
-    task = asyncio.current_task()
-    assert task
-    task.cancel()
-
-
 def lose(link: BlockingLink | AsyncLink) -> None:
     link.close()
     msg = "the reply is lost"
     raise LinkBroken(msg)
-
-
-class Stage(NamedTuple):
-    """One lock on a server of its own, where two connections are open and idle."""
-
-    lock: Lock
-    client: redis.Redis
-    driver: BlockingDriver
-    ran: list[Script]
-    """The scripts that the server has run, and replied to."""
-
-    @property
-    def observed(self) -> Observer:
-        return Observer(self.client)
-
-    @property
-    def using(self) -> str:
-        return str(self.lock.options.using)
-
-    def again(self, **options: Any) -> Lock:
-        """The same lock, described otherwise."""
-        given: dict[str, Any] = {"using": self.using, "lease": LEASE}
-        return Lock(self.lock.name, **given | options)
-
-    def in_line(self, lock: Lock | None = None) -> Future[Any]:
-        """Start to wait in another thread; return when it stands in the queue."""
-        place = self.observed.waiters(self.lock.name) + 1
-        future = Threads().start((lock or self.lock).acquire, wait=PATIENCE)
-        self.observed.until_waiters(self.lock.name, place)
-        return future
-
-    def checked(self, hold: Hold) -> Hold:
-        """Return `hold`, of which the server knows what it knows itself."""
-        left = (
-            stored.lease_left_ms(self.client, keys_of(self.lock.name).lock) / 1000 - hold.remaining
-        )
-        assert hold.token == self.observed.holder(self.lock.name)
-        assert hold.fencing_token == self.observed.fencing_token(self.lock.name)
-        # It believes in no more than it has, which is told in whole milliseconds, and in hardly less.
-        assert -0.003 < left < PATIENCE
-        return hold
-
-    def end(self, waiting: Future[Any]) -> None:
-        """Release what somebody waited for."""
-        self.checked(waiting.result(PATIENCE)).release()
-
-    def kill_connections(self) -> None:
-        self.client.client_kill_filter(_type="pubsub", skipme=True)
-
-    def asking(
-        self, script: Script, *, before: Happening = nothing, after: Happening = nothing
-    ) -> AbstractContextManager[None]:
-        """Let things happen before the next call of the script is sent, and after its reply."""
-        sent = BlockingLink, ("exchange", "exchange_all", "message_after")
-        return once(*sent, lambda commands, *_: script.sha in commands, before, after)
-
-    def listening(
-        self, *, before: Happening = nothing, after: Happening = nothing
-    ) -> AbstractContextManager[None]:
-        """Let things happen before a waiter listens, and after it has heard something."""
-        heard = BlockingLink, ("receive", "message_after")
-        return once(*heard, lambda *_: True, before, after)
 
 
 def without_messages() -> AbstractContextManager[object]:

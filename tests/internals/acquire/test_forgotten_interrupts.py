@@ -12,7 +12,6 @@ import pytest
 
 from redis_locks import Lock
 from redis_locks.drivers.blocking import BlockingLink
-from tests.support.interrupts import renewed
 
 
 class Closed(ConnectionResetError):
@@ -88,21 +87,3 @@ def test_what_the_caller_had_is_gone(
     with suppress(KeyboardInterrupt):
         run()
     assert [None] == [each() for each in found]
-
-
-@CALLS
-def test_what_the_caller_held_by_hand_is_renewed_no_longer(
-    call: Callable[[Lock, Break], None], name: str, break_off: Break
-) -> None:
-    other = f"{name}:other"
-    with Lock(name):
-        pass
-
-    def run() -> None:
-        kept = Lock(other).acquire()
-        assert kept
-        call(Lock(name), break_off)
-
-    with suppress(KeyboardInterrupt):
-        run()
-    assert 0 == renewed(other)

@@ -148,21 +148,6 @@ def test_an_answer_that_was_not_to_come_ends_the_connection(
 
 
 @pytest.mark.usefixtures("practised")
-def test_one_that_was_woken_up_by_an_operator_waits_so_again(turns: Turns, key: str) -> None:
-    hand_on = turns.before_release
-
-    def unblock() -> None:
-        (client,) = [each for each in turns.client.client_list() if each["cmd"] == "blpop"]
-        assert turns.client.client_unblock(client["id"], error=True)
-        hand_on()
-
-    turns.before_release = unblock
-    turns.wait()
-    assert [b"5", 1] == turns.read[-1]
-    assert turns.driver.parks
-
-
-@pytest.mark.usefixtures("practised")
 @pytest.mark.parametrize("refused", ["turn", "silence"])
 def test_a_refusal_ends_the_connection_and_this_way(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch, refused: str

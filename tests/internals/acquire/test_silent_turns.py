@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
 
 import pytest
+import redis
 
-from redis_locks import Lock, LockBackendError, Semaphore
+from redis_locks import Lock, LockBackendError, LockError, Semaphore, inspection
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.resp import pack
@@ -17,9 +19,10 @@ from redis_locks.protocol import silent_questions
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.protocol.silent_questions import SKIP_REPLY
 from redis_locks.testing.server import EmbeddedServer
-from tests.internals.acquire.stage import lose, once, without_messages
+from tests.internals.acquire.stage import lose, nothing, once, without_messages
 from tests.internals.acquire.turns import Turns
-from tests.support.world import PATIENCE, Observer, Tasks, Threads
+from tests.support import stored
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, keys_of
 
 
 def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free(
@@ -71,6 +74,57 @@ def test_a_silence_in_which_nothing_is_heard_is_the_last_one(
     monkeypatch.setattr(silent_questions, "SILENCE", 0.01)
     with without_messages():
         assert [1, 0] == [turns.take() for _ in range(2)]
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        lambda client: client.script_flush(),
+        lambda client: client.client_kill_filter(_type="pubsub", skipme=True),
+    ],
+    ids=["scripts are flushed", "connections are killed"],
+)
+def test_a_wait_that_began_silently_goes_on_through_a_disturbance(
+    turns: Turns, meanwhile: Callable[[redis.Redis], object]
+) -> None:
+    turns.wait()
+    turns.before_release = lambda: meanwhile(turns.client)
+    assert turns.wait() == 1
+
+
+def test_a_server_that_has_forgotten_the_script_and_cannot_say_so_is_asked_aloud(
+    turns: Turns,
+) -> None:
+    turns.wait()
+    turns.client.script_flush()
+    assert turns.take() == 1
+
+
+def test_a_grant_that_is_lost_with_its_connection_is_asked_for_again(turns: Turns) -> None:
+    turns.wait()
+    with once(BlockingLink, "message_after", lambda *_: True, nothing, lose):
+        assert turns.take() == 1
+
+
+def test_a_silent_question_behind_the_dead_is_granted(turns: Turns) -> None:
+    turns.wait()
+    claim = "0 1 exclusive 60000 nobody 0 1 dead"
+    stored.set_line(turns.client, keys_of(turns.lock.name).lock, {"dead": claim})
+    assert turns.take() == 1
+
+
+def test_a_silent_wait_can_be_cancelled(turns: Turns) -> None:
+    using = turns.lock.options.using
+
+    def cancel() -> None:
+        (waiter,) = inspection.waiters(using=using)
+        assert inspection.cancel(waiter, using=using)
+
+    turns.wait()
+    turns.before_release = cancel
+    with pytest.raises(LockError, match="cancelled by an operator"):
+        turns.wait()
+    assert len(turns.asked) == 1
 
 
 def test_as_long_as_somebody_is_told_who_holds_it_nothing_is_asked_silently(

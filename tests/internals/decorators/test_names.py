@@ -96,10 +96,6 @@ def test_a_call_with_a_missing_argument_fails_as_the_function_would() -> None:
         name_for(account, "{account_id}")
 
 
-def test_a_partial_is_named_by_what_is_left_to_give() -> None:
-    assert name_for(functools.partial(account, 7), "{currency}", "USD") == "USD"
-
-
 @pytest.mark.parametrize(
     "template",
     [
@@ -201,26 +197,12 @@ def test_a_name_too_long_is_refused_at_the_call() -> None:
         name_for(account, "{account_id}", "x" * 513)
 
 
-def test_a_callable_gets_the_arguments_of_the_call() -> None:
-    assert name_for(account, lambda account_id, day: f"{account_id}-{day}", 7, day="d") == "7-d"
-
-
 @pytest.mark.parametrize("result", [None, 5, ""])
 def test_a_callable_must_return_a_name(result: object) -> None:
     with pytest.raises((TypeError, ValueError), match="name callable"):
         name_for(account, lambda account_id: result, 7)
 
 
-def test_without_a_name_it_is_the_functions_own() -> None:
-    assert name_for(account, None, 7) == f"{__name__}.account"
-
-
 def test_a_lambda_needs_a_name() -> None:
     with pytest.raises(ValueError, match="no name of its own"):
         for_calls_of(lambda: None, None)
-
-
-@pytest.mark.parametrize("name", [5, b"name", int])
-def test_a_name_of_another_type_is_refused(name: object) -> None:
-    with pytest.raises(TypeError, match="name must be"):
-        for_calls_of(account, name)

@@ -110,25 +110,6 @@ def test_threads_never_open_more_connections_than_the_setting_allows(
     assert ever_opened_to(observer) <= 10
 
 
-def test_waiting_threads_leave_connections_to_the_one_that_releases(
-    use: Callable[..., None], observer: redis.Redis, name: str
-) -> None:
-    use(MAX_CONNECTIONS=10)
-    lock = Lock(name, lease=PATIENCE, wait=PATIENCE)
-    hold = held(Threads(), lock)
-
-    def work() -> None:
-        with lock:
-            pass
-
-    workers = [Threads().start(work) for _ in range(CROWD)]
-    Observer(observer).until_waiters(name, CROWD)
-    hold.release()
-    for worker in workers:
-        worker.result(PATIENCE)
-    assert ever_opened_to(observer) <= 10
-
-
 def test_receivers_that_are_told_of_contention_have_connections_to_lock_with(
     use: Callable[..., None], observer: redis.Redis, name: str
 ) -> None:

@@ -9,7 +9,6 @@ from math import inf
 
 import pytest
 
-from redis_locks import scripts
 from redis_locks.connections.resolution import resolve
 from redis_locks.drivers import blocking
 from redis_locks.drivers.base import Link, run_blocking
@@ -120,12 +119,6 @@ def test_a_connection_that_a_waiting_thread_dropped_takes_no_place_of_those_that
         gc.collect()
     driver.checkin(run_blocking(driver.checkout()))
     assert isinstance(run_blocking(driver.checkout("token")), BlockingLink)
-
-
-def test_no_calls_are_no_round_trip(driver: BlockingDriver) -> None:
-    link = run_blocking(driver.checkout())
-    assert [] == run_blocking(link.call_many(scripts.EXTEND, []))
-    driver.checkin(link)
 
 
 def test_a_connection_with_a_reply_more_than_was_asked_for_is_not_given_out_again(

@@ -195,13 +195,9 @@ def _cycle(lock: Lock) -> str:
 def test_a_place_that_a_member_could_not_give_up_is_not_granted_for_nobody(
     name: str, private_server: EmbeddedServer
 ) -> None:
-    def work(lock: Lock) -> str:
-        with lock as hold:
-            return hold.token
-
     subscription = backend_for(private_server.url).driver._shared_subscription  # type: ignore[attr-defined]
     hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
-    waiting = threads_of(private_server, name, ALONE + 2, work)
+    waiting = threads_of(private_server, name, ALONE + 2, _cycle)
     with private_server.client() as client:
         until(lambda: len(stored.line(client, keys_of(name).lock)) == ALONE + 2)
         until(lambda: len(subscription._by_token) == 2)

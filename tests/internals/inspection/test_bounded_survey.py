@@ -234,37 +234,3 @@ def test_no_look_reads_more_when_there_are_more_locks(
     many = {label: keys_read(alone, look) for label, look in LOOKS.items()}
     assert few == many
     assert 500 < few["page"] < 1_000
-
-
-@pytest.mark.ci
-@pytest.mark.timed
-@pytest.mark.parametrize("contended", [False, True], ids=["held", "contended"])
-def test_a_page_takes_the_same_work_beside_few_locks_and_beside_many(
-    alone: Any, contended: bool
-) -> None:
-    def work() -> float:
-        """Seconds that this process and the server compute for a page."""
-        took = []
-        for _ in range(7):
-            started = computed(alone)
-            assert 100 == len(page(1, search(Filter())).locks)
-            took.append(computed(alone) - started)
-        return min(took)
-
-    def crowd(number: int) -> None:
-        hold_many(number)
-        if contended:
-            waiters = ((f"order:{place:05}", f"waiter{place}.1") for place in range(number))
-            ask(waiters, wait=MINUTES)
-
-    crowd(500)
-    few = work()
-    crowd(10_000)
-    assert work() < 2 * few
-
-
-def computed(client: Any) -> float:
-    """Seconds that this process and the server have computed: others may use the machine, too."""
-    server = client.info("cpu")
-    used: float = server["used_cpu_user"] + server["used_cpu_sys"]
-    return time.process_time() + used
