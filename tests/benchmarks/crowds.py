@@ -292,23 +292,10 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.acquire(place.token(), "shared")
 
 
-@crowd("beside one that blocks: refused")
-def _(place: Place, size: int) -> Question:
-    place.come(size, "key_share")
-    place.acquire(place.token(), "no_key")
-    return lambda: place.acquire(place.token(), "no_key")
-
-
 @crowd("all permits are out: refused")
 def _(place: Place, size: int) -> Question:
     place.come(size, f"permit:{size}")
     return lambda: place.acquire(place.token(), f"permit:{size}")
-
-
-@crowd("all permits are out, of a smaller capacity: refused")
-def _(place: Place, size: int) -> Question:
-    place.come(size, f"permit:{size}")
-    return lambda: place.acquire(place.token(), f"permit:{size + 100}")
 
 
 @crowd("permits are out: one more comes and goes")
@@ -433,13 +420,6 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.run(scripts.RELEASE, "holder", names=("hot", "warm"))
 
 
-@crowd("waiters whose time is over in line: released", times=1, few=1_000)
-def _(place: Place, size: int) -> Question:
-    place.acquire("holder")
-    place.come(size, wait=1, listener="living")
-    return lambda: place.run(scripts.RELEASE, "holder")
-
-
 CRASHED = f"{WHO}\tcrowd:grants:crashed"
 """How a holder with `crash_release` describes itself, whose process is gone."""
 
@@ -448,20 +428,6 @@ CRASHED = f"{WHO}\tcrowd:grants:crashed"
 def _(place: Place, size: int) -> Question:
     place.run(scripts.ACQUIRE, "holder", LEASE_MS, "exclusive", CRASHED, "dead", 0, 1)
     place.come(size, wait=-1, listener="living")
-    return lambda: place.run(scripts.CRASH_RELEASE, place.token())
-
-
-@crowd("dead waiters behind a holder that crashed: the lock is freed", times=1, few=1_000)
-def _(place: Place, size: int) -> Question:
-    place.run(scripts.ACQUIRE, "holder", LEASE_MS, "exclusive", CRASHED, "dead", 0, 1)
-    place.come(size, wait=-1)
-    return lambda: place.run(scripts.CRASH_RELEASE, place.token())
-
-
-@crowd("readers behind a holder that crashed: let in", times=1, few=1_000)
-def _(place: Place, size: int) -> Question:
-    place.run(scripts.ACQUIRE, "holder", LEASE_MS, "exclusive", CRASHED, "dead", 0, 1)
-    place.come(size, "shared", -1, "living")
     return lambda: place.run(scripts.CRASH_RELEASE, place.token())
 
 
@@ -493,18 +459,6 @@ def _(place: Place, size: int) -> Question:
     begin(place, "holder")
     place.come(size, wait=-1)
     return lambda: place.run(run_once.DONE, "holder", 1, LEASE_MS, "")
-
-
-@crowd("dead workers wait for a job: failed, and begun anew", times=1, few=1_000)
-def _(place: Place, size: int) -> Question:
-    begin(place, "holder")
-    place.come(size, wait=-1)
-
-    def ask() -> None:
-        place.run(run_once.FAIL, "holder", 1, LEASE_MS, "it broke")
-        begin(place, place.token())
-
-    return ask
 
 
 def begin(place: Place, worker: str) -> None:
