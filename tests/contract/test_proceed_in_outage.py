@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from time import sleep
 from typing import Any
 
@@ -27,6 +24,7 @@ from redis_locks.rows import lock_rows
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
+from tests.support.breakers import stopped
 from tests.support.world import World, held, until
 
 BRIEF = 2.0
@@ -41,15 +39,6 @@ def server() -> Iterator[EmbeddedServer]:
         override_settings(REDIS_LOCKS=timeouts),
     ):
         yield found
-
-
-@contextmanager
-def silent(server: EmbeddedServer) -> Iterator[None]:
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
 
 
 def lines(caplog: pytest.LogCaptureFixture, text: str = "proceed") -> list[str]:
@@ -90,7 +79,7 @@ def test_the_lock_of_a_silent_server_is_released_when_it_answers_again(
     world: World, name: str, server: EmbeddedServer
 ) -> None:
     hold = held(world, proceeding(server, name, lease=60))
-    with silent(server):
+    with stopped(server):
         world.release(hold)
     until(lambda: is_free(name, using=server.url))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -15,6 +14,7 @@ import pytest
 from redis_locks import Lock, LockBackendError
 from redis_locks.signals import lock_contended
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.breakers import stopped
 from tests.support.interrupts import KINDS
 from tests.support.world import PATIENCE, Observer, Threads, held, until
 
@@ -64,24 +64,6 @@ def asleep() -> Callable[[], bool]:
 @pytest.fixture
 def threads() -> Threads:
     return Threads()
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(use_environment=False) as server:
-        yield server
-
-
-@contextmanager
-def stopped(server: EmbeddedServer) -> Iterator[Callable[[], None]]:
-    """Stop the server, and yield what lets it go on."""
-    assert server.pid is not None
-    pid = server.pid
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield lambda: os.kill(pid, signal.SIGCONT)
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.fixture
@@ -160,11 +142,11 @@ def test_while_a_receiver_runs(
 
 @RAISES
 def test_while_the_server_hangs(
-    kind: type[BaseException], name: str, server: EmbeddedServer
+    kind: type[BaseException], name: str, private_server: EmbeddedServer
 ) -> None:
-    lock = Lock(name, using=server.url, lease=LEASE, wait=PATIENCE)
+    lock = Lock(name, using=private_server.url, lease=LEASE, wait=PATIENCE)
     works(lock)
-    with stopped(server) as go_on, Alarm(kind).when(asleep(), go_on), lock:
+    with stopped(private_server) as go_on, Alarm(kind).when(asleep(), go_on), lock:
         pass
     works(lock)
 
@@ -183,11 +165,13 @@ def test_while_it_asks_a_sentinel(kind: type[BaseException], name: str, mute: st
 
 
 @RAISES
-def test_while_it_releases(kind: type[BaseException], name: str, server: EmbeddedServer) -> None:
-    lock = Lock(name, using=server.url, lease=LEASE, wait=PATIENCE)
+def test_while_it_releases(
+    kind: type[BaseException], name: str, private_server: EmbeddedServer
+) -> None:
+    lock = Lock(name, using=private_server.url, lease=LEASE, wait=PATIENCE)
     hold = lock.acquire()
     assert hold is not None
-    with stopped(server) as go_on, Alarm(kind).when(asleep(), go_on):
+    with stopped(private_server) as go_on, Alarm(kind).when(asleep(), go_on):
         hold.release()
     with suppress(LockBackendError):
         hold.release()

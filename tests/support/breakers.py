@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from redis_locks import Lock, LockBackendError
@@ -31,14 +31,19 @@ def is_probing(using: str) -> bool:
 
 
 @contextmanager
-def stopped(server: EmbeddedServer) -> Iterator[None]:
-    """The server is there, and says nothing."""
-    assert server.pid is not None
-    os.kill(server.pid, signal.SIGSTOP)
+def stopped(server: EmbeddedServer) -> Iterator[Callable[[], None]]:
+    """The server is there, and says nothing until the block ends; yields what lets it go on sooner."""
+    pid = server.pid
+    assert pid is not None
+
+    def go_on() -> None:
+        os.kill(pid, signal.SIGCONT)
+
+    os.kill(pid, signal.SIGSTOP)
     try:
-        yield
+        yield go_on
     finally:
-        os.kill(server.pid, signal.SIGCONT)
+        go_on()
 
 
 def open_it(lock: Lock, url: str) -> None:
