@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 from redis.exceptions import ResponseError
 
@@ -22,21 +20,6 @@ def test_a_free_lock_is_one_key_and_a_name_in_the_index(bench: Bench) -> None:
     assert [] == bench.queued()
 
 
-def test_a_refusal_tells_who_holds_and_until_when(bench: Bench) -> None:
-    _, fence, since = bench.acquire("a", lease=5000)
-    refused, now, ends, *claim = bench.acquire("b")
-    assert ("0", int(since) + 5000) == (refused, int(ends))
-    assert int(since) <= int(now) < int(ends)
-    assert f"{fence} {since} exclusive 5000 nobody 0 1 {WHO}" == " ".join(claim)
-
-
-@pytest.mark.parametrize(("wait", "expected"), [(FOR_EVER, 0), (5000, 5000)])
-def test_a_waiter_says_for_how_long_it_waits(bench: Bench, wait: int, expected: int) -> None:
-    bench.acquire("a")
-    bench.acquire("b", wait=wait)
-    assert expected == int(bench.inspect()[4][1].split(b" ")[5])
-
-
 def test_a_waiter_that_asks_again_waits_as_long_from_then_on(bench: Bench) -> None:
     bench.acquire("a")
     since = int(bench.acquire("b", wait=5000)[1])
@@ -52,13 +35,6 @@ def test_a_waiter_does_not_wait_for_ever_because_the_clock_stepped_back(bench: B
     stored.set_claim_of_waiter(bench.client, bench.keys.lock, "b", later)
     bench.acquire("b", wait=5000)
     assert later.replace(" 5000 ", " 1 ").encode() == bench.inspect()[4][1]
-
-
-def test_a_repeated_acquire_keeps_its_hold_and_its_fencing_token(bench: Bench) -> None:
-    first = bench.acquire("a")
-    again = bench.acquire("a")
-    assert first[:2] == again[:2]
-    assert "a" == bench.holder()
 
 
 def test_a_repeated_acquire_extends_its_lease_but_never_shortens_it(bench: Bench) -> None:
@@ -92,15 +68,6 @@ def test_a_repeated_acquire_renews_a_place_that_is_about_to_expire(bench: Bench)
     stored.expire_soon(bench.client, bench.keys.lock, 1000)
     bench.queue_up("b")
     assert bench.client.pttl(bench.keys.lock) > 6000
-
-
-def test_a_lease_that_ended_frees_the_lock(bench: Bench) -> None:
-    old = int(bench.acquire("a")[1])
-    bench.end_lease()
-    granted, new, _ = bench.acquire("b")
-    assert "1" == granted
-    assert int(new) > old
-    assert "b" == bench.holder()
 
 
 def test_the_first_waiter_that_asks_gets_a_lock_whose_lease_ended(bench: Bench) -> None:
@@ -150,14 +117,6 @@ def test_fencing_tokens_are_the_servers_time_in_microseconds(bench: Bench) -> No
     seconds, microseconds = bench.client.time()
     fence = int(bench.acquire("a")[1])
     assert 0 <= fence - (seconds * 1_000_000 + microseconds) < 60_000_000
-
-
-def test_fencing_tokens_grow_from_a_number_of_the_future(bench: Bench) -> None:
-    future = int(time.time() * 1_000_000) + 10**15
-    bench.set_fence(future)
-    assert future + 1 == int(bench.acquire("a")[1])
-    bench.release("a")
-    assert future + 2 == int(bench.acquire("b")[1])
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])

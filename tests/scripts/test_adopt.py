@@ -61,13 +61,6 @@ def test_adopted_again_after_a_lost_reply_it_is_the_same(bench: Bench) -> None:
     assert ["1", first[2], first[3]] == [again[0], again[2], again[3]]
 
 
-def test_only_one_adopts(bench: Bench) -> None:
-    bench.acquire("a")
-    assert "1" == adopted(bench, "a", "b")[0]
-    assert ["0"] == adopted(bench, "a", "c")
-    assert "b" == bench.holder()
-
-
 def test_a_longer_lease_is_left(bench: Bench) -> None:
     bench.acquire("a", lease=60_000)
     adopted(bench, "a", "b", lease=100)
@@ -89,10 +82,3 @@ def test_a_set_is_adopted_whole_or_not_at_all(bench: Bench) -> None:
     assert ["0"] == adopted(bench, "b", "c", names=("x", "y", "z"))
     assert [["b"], ["b"], []] == [bench.holders(name) for name in ("x", "y", "z")]
     assert bench.release("b", names=names)
-
-
-def test_what_ended_is_not_adopted_and_nothing_is_left(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.release("a")
-    assert ["0"] == adopted(bench, "a", "b")
-    assert [] == bench.holders()

@@ -59,10 +59,3 @@ def test_the_first_waiter_is_told_to_ask_again_as_the_lease_ends_sooner(bench: B
     bench.queue_up("waiter")
     assert ["1"] == closed(bench, "a", 1000)
     assert ["waiter", "-2"] == (bench.heard(ears) or [])[:2]
-
-
-def test_the_next_fencing_token_is_higher(bench: Bench) -> None:
-    fence = int(bench.acquire("a")[1])
-    closed(bench, "a", 1)
-    time.sleep(0.01)
-    assert int(bench.acquire("b")[1]) > fence

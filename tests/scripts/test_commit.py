@@ -18,16 +18,6 @@ def data(bench: Bench) -> str:
     return f"{bench.prefix}-data"
 
 
-def test_the_commands_run_and_the_lock_is_free(bench: Bench) -> None:
-    bench.acquire("a")
-    key = data(bench)
-    assert ["1"] == committed(
-        bench, "a", ("SET", key, "7"), ("INCR", key), ("PEXPIRE", key, 60_000)
-    )
-    assert b"8" == bench.client.get(key)
-    assert bench.holder() is None
-
-
 @pytest.mark.parametrize("mode", ["shared", "permit:1", "no_key"])
 def test_one_that_shares_the_lock_shares_it_no_more(bench: Bench, mode: str) -> None:
     heard = bench.listen("w")
@@ -36,13 +26,6 @@ def test_one_that_shares_the_lock_shares_it_no_more(bench: Bench, mode: str) -> 
     assert ["1"] == committed(bench, "a")
     assert bench.heard(heard)
     assert ["w"] == bench.holders()
-
-
-def test_nothing_runs_for_a_token_that_does_not_hold(bench: Bench) -> None:
-    bench.acquire("b")
-    assert ["0"] == committed(bench, "a", ("SET", data(bench), "7"))
-    assert not bench.client.exists(data(bench))
-    assert "b" == bench.holder()
 
 
 def test_it_is_done_once_however_often_it_is_asked_for(bench: Bench) -> None:
@@ -64,15 +47,6 @@ def test_a_command_that_fails_is_told_again_too_and_those_after_it_run(bench: Be
     assert "not an integer" in " ".join(error)
     assert [done, *error] == committed(bench, "a", *step)
     assert bench.holder() is None
-
-
-def test_the_next_in_line_gets_the_lock_with_what_was_written(bench: Bench) -> None:
-    heard = bench.listen("b")
-    bench.acquire("a")
-    bench.queue_up("b")
-    committed(bench, "a", ("SET", data(bench), "7", "PX", 60_000))
-    assert bench.heard(heard)
-    assert (b"7", "b") == (bench.client.get(data(bench)), bench.holder())
 
 
 def test_of_a_set_all_are_ended_or_none(bench: Bench) -> None:

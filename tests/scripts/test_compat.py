@@ -74,22 +74,6 @@ def bench(client: redis.Redis, name: str) -> Iterator[Bench]:
     made.close()
 
 
-def test_a_free_lock_is_taken_as_redis_py_takes_it(bench: Bench) -> None:
-    assert GRANTED == bench.acquire("a")
-    assert ("a", {"lock"}) == (bench.holder(), bench.left())
-    assert -1 == bench.client.pttl(bench.keys.lock)
-
-
-def test_a_timeout_becomes_the_key_s_expiry(bench: Bench) -> None:
-    assert GRANTED == bench.acquire("a", timeout=5_000)
-    assert 4_000 < bench.client.pttl(bench.keys.lock) <= 5_000
-
-
-def test_the_same_acquire_again_is_granted_again(bench: Bench) -> None:
-    assert [GRANTED] * 3 == [bench.acquire("a", timeout=5_000) for _ in range(3)]
-    assert "a" == bench.holder()
-
-
 def test_the_same_acquire_with_a_token_of_the_user_s_is_granted_again(bench: Bench) -> None:
     assert [GRANTED] * 2 == [bench.acquire("a", token=GIVEN) for _ in range(2)]
     assert bench.acquire("b", token=GIVEN) == OUT
@@ -122,15 +106,6 @@ def test_who_stays_no_longer_leaves_the_queue(bench: Bench) -> None:
     assert ["c"] == bench.queued()
     assert OUT == bench.acquire("c")
     assert {"lock"} == bench.left()
-
-
-def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> None:
-    listener = bench.listen("b")
-    bench.acquire("a")
-    bench.queue_up("b", "c")
-    assert 1 == bench.release("a")
-    assert b"b" == listener.get_message(timeout=5)["data"]
-    assert ("b", ["c"]) == (bench.holder(), bench.queued())
 
 
 def test_what_was_handed_over_expires_soon_unless_it_is_taken(bench: Bench) -> None:
@@ -283,13 +258,6 @@ def test_a_token_may_hold_any_bytes(bench: Bench) -> None:
     assert 1 == bench.client.eval(commands.ACQUIRE.text, len(bench.keys), *bench.keys, *argv)
     bench.release("a")
     assert token == bench.client.get(bench.keys.lock)
-
-
-@pytest.mark.parametrize("timeout", [0, -5])
-def test_an_impossible_timeout_takes_nothing(bench: Bench, timeout: int) -> None:
-    with pytest.raises(ResponseError, match="invalid expire"):
-        bench.acquire("a", timeout=timeout)
-    assert set() == bench.left()
 
 
 def test_a_key_of_another_type_is_in_the_way_and_stays_as_it_is(bench: Bench) -> None:

@@ -29,19 +29,6 @@ def test_the_hold_of_a_process_that_is_gone_ends_and_the_first_waiter_has_the_lo
     assert 0 == crash_release(bench)
 
 
-def test_as_long_as_somebody_listens_it_stays(bench: Bench) -> None:
-    bench.listen("listener")
-    acquire_for_process(bench, "a", bench.channel("listener"))
-    assert 0 == crash_release(bench)
-    assert "a" == bench.holder()
-
-
-def test_holds_that_did_not_ask_for_it_stay(bench: Bench) -> None:
-    bench.acquire("a")
-    assert 0 == crash_release(bench)
-    assert "a" == bench.holder()
-
-
 def test_a_label_is_no_channel(bench: Bench) -> None:
     who = write_who("web-1", 1, "thread", "x\tgone")
     bench.words(scripts.ACQUIRE, "a", 60_000, "exclusive", who, "nobody", 0, 1)

@@ -56,13 +56,6 @@ def test_extend_refuses_who_does_not_hold(bench: Bench, token: str) -> None:
     assert bench.lease_left() <= 30_000
 
 
-def test_extend_does_not_revive_a_lease_that_ended(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.end_lease()
-    assert ["0"] == bench.extend("a", 60_000)
-    assert bench.holder() is None
-
-
 def test_extend_of_a_lock_that_nobody_holds_creates_nothing(bench: Bench) -> None:
     assert ["0"] == bench.extend("a", 60_000)
     assert set() == bench.all_keys()

@@ -4,7 +4,7 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redis_locks import scripts
-from tests.scripts.bench import WHO, Bench
+from tests.scripts.bench import Bench
 
 
 def test_a_free_lock_has_neither_holder_nor_waiters(bench: Bench) -> None:
@@ -14,27 +14,10 @@ def test_a_free_lock_has_neither_holder_nor_waiters(bench: Bench) -> None:
     assert set() == bench.all_keys()
 
 
-def test_a_held_lock_shows_its_holder(bench: Bench) -> None:
-    _, fence, since = bench.acquire("a", lease=5000)
-    _, waiting, _, held, line, _ = bench.inspect()
-    assert (0, []) == (waiting, line)
-    token, ends, claim = (field.decode() for field in held)
-    assert ("a", f"{fence} {since} exclusive 5000 nobody 0 1 {WHO}") == (token, claim)
-    assert 5000 == int(ends) - int(since)
-
-
 def test_a_holder_whose_lease_ended_is_not_shown(bench: Bench) -> None:
     bench.acquire("a")
     bench.end_lease()
     assert bench.holder() is None
-
-
-def test_the_queue_is_shown_in_order(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b", "c")
-    _, waiting, _, _, line, _ = bench.inspect()
-    assert (2, [b"b", b"c"]) == (waiting, line[::2])
-    assert all(claim.startswith(b"0 ") and claim.endswith(WHO.encode()) for claim in line[1::2])
 
 
 @pytest.mark.parametrize(("most", "shown"), [(0, []), (1, ["b"]), (2, ["b", "c"])])

@@ -12,17 +12,6 @@ def ask(bench: Bench, token: str, most: int) -> str:
     return bench.acquire(token, wait=FOR_EVER, listener=token, max_waiting=most)[0]
 
 
-def test_one_more_is_told_who_holds_and_does_not_stand_in_line(bench: Bench) -> None:
-    bench.acquire("holder")
-    bench.queue_up("a", "b")
-    full, _, ends, *claim = bench.acquire("c", wait=FOR_EVER, max_waiting=2)
-    assert FULL == full
-    assert int(ends) > 0
-    assert claim
-    bench.abandon("a")
-    assert "0" == ask(bench, "d", 2)
-
-
 def test_who_does_not_wait_is_never_told_that_it_is_full(bench: Bench) -> None:
     bench.acquire("holder")
     bench.queue_up("a")

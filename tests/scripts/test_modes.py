@@ -22,27 +22,6 @@ def test_the_table_of_conflicts(bench: Bench, held: str, asked: str) -> None:
     assert granted(bench, "b", asked) == (held == asked != "exclusive")
 
 
-def test_the_last_shared_holder_to_leave_hands_over(bench: Bench) -> None:
-    heard = bench.listen("w")
-    for token in "ab":
-        bench.acquire(token, mode="shared")
-    bench.queue_up("w")
-    assert bench.release("a")
-    assert bench.heard(heard) is None
-    assert bench.release("b")
-    assert "w" == (bench.heard(heard) or [""])[0]
-    assert ["w"] == bench.holders()
-
-
-def test_a_waiting_exclusive_one_is_not_overtaken(bench: Bench) -> None:
-    bench.listen("w")
-    bench.acquire("a", mode="shared")
-    bench.queue_up("w")
-    assert not granted(bench, "b", "shared")
-    bench.queue_up("b", mode="shared")
-    assert ["w", "b"] == bench.queued()
-
-
 def test_shared_waiters_in_front_are_granted_together_and_no_further(bench: Bench) -> None:
     bench.acquire("a")
     heard = {token: bench.listen(token) for token in "bcwd"}
@@ -108,16 +87,6 @@ def test_a_repeated_acquire_keeps_the_place_among_the_sharers(bench: Bench, mode
     assert ["a"] == bench.holders()
 
 
-@pytest.mark.parametrize("mode", ["shared", "permit:2"])
-def test_nothing_but_the_fencing_token_stays(bench: Bench, mode: str) -> None:
-    for token in "ab":
-        assert granted(bench, token, mode)
-    for token in "ab":
-        assert bench.release(token)
-    assert not bench.release("a")
-    assert bench.is_idle()
-
-
 def test_extend_lengthens_one_sharers_lease_only(bench: Bench) -> None:
     for token in "ab":
         bench.acquire(token, mode="shared", lease=5000)
@@ -127,15 +96,6 @@ def test_extend_lengthens_one_sharers_lease_only(bench: Bench) -> None:
     assert before == bench.client.zscore(bench.keys.sharers, "b")
     assert bench.client.pexpiretime(bench.keys.sharers) >= int(ends)
     assert ["0"] == bench.extend("nobody", 60_000)
-
-
-def test_there_are_never_more_permits_than_the_capacity(bench: Bench) -> None:
-    heard = bench.listen("d")
-    assert [True, True, True, False] == [granted(bench, token, "permit:3") for token in "abcd"]
-    bench.queue_up("d", mode="permit:3")
-    bench.release("b")
-    assert bench.heard(heard)
-    assert {"a", "c", "d"} == set(bench.holders())
 
 
 def test_a_lower_capacity_takes_effect_at_once_and_nobody_loses_a_permit(bench: Bench) -> None:
@@ -162,21 +122,6 @@ def test_a_higher_capacity_takes_effect_when_those_of_the_lower_one_are_gone(ben
     assert [True, True, True, False] == [granted(bench, token, "permit:4") for token in "defg"]
 
 
-def test_an_upgrade_waits_for_the_other_sharers_and_goes_before_the_queue(bench: Bench) -> None:
-    heard = bench.listen("A")
-    for token in "ab":
-        bench.acquire(token, mode="shared")
-    bench.listen("w")
-    bench.queue_up("w")
-    bench.queue_up("A", mode="upgrade:a")
-    assert ["A", "w"] == bench.queued()
-    bench.release("b")
-    assert bench.heard(heard)
-    assert ["A"] == bench.holders()
-    assert "exclusive" == bench.holder_claim().split(" ")[2]
-    assert not bench.release("a")
-
-
 def test_an_upgrade_that_asks_again_when_the_other_lease_has_ended_leaves_the_queue(
     bench: Bench,
 ) -> None:
@@ -186,26 +131,6 @@ def test_an_upgrade_that_asks_again_when_the_other_lease_has_ended_leaves_the_qu
     bench.client.zadd(bench.keys.sharers, {"b": 1})
     assert granted(bench, "A", "upgrade:a", wait=FOR_EVER)
     assert (["A"], []) == (bench.holders(), bench.queued())
-
-
-def test_an_upgrade_of_the_only_sharer_is_granted_at_once(bench: Bench) -> None:
-    bench.acquire("a", mode="shared")
-    first = bench.acquire("A", mode="upgrade:a")
-    assert "1" == first[0]
-    assert first[:2] == bench.acquire("A", mode="upgrade:a")[:2]
-    assert ["A"] == bench.holders()
-    assert bench.release("A")
-    assert bench.is_idle()
-
-
-def test_an_upgrade_that_is_given_up_leaves_the_shared_hold(bench: Bench) -> None:
-    for token in "ab":
-        bench.acquire(token, mode="shared")
-    bench.listen("A")
-    bench.queue_up("A", mode="upgrade:a")
-    bench.abandon("A", mode="upgrade:a")
-    assert [] == bench.queued()
-    assert {"a", "b"} == set(bench.holders())
 
 
 def test_an_upgrade_that_was_granted_and_is_given_up_goes_back_to_the_shared_hold(
@@ -254,18 +179,6 @@ def test_an_upgrade_in_the_queue_whose_shared_hold_ended_is_passed_over(bench: B
     bench.release("b")
     assert [] == bench.holders()
     assert [] == bench.queued()
-
-
-def test_a_downgrade_lets_shared_waiters_in(bench: Bench) -> None:
-    heard = bench.listen("b")
-    fence = bench.acquire("a")[1]
-    bench.queue_up("b", mode="shared")
-    assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
-    assert bench.heard(heard)
-    assert {"a", "b"} == set(bench.holders())
-    assert fence in str(bench.client.hget(bench.keys.lock, "a"))
-    assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
-    assert ["0"] == bench.words(scripts.DOWNGRADE, "nobody")
 
 
 def test_a_waiter_whose_place_expired_joins_again_at_the_end(bench: Bench) -> None:

@@ -14,14 +14,6 @@ AB = ("x:a", "x:b")
 BC = ("x:b", "x:c")
 
 
-def test_a_set_is_acquired_and_released_as_one(bench: Bench) -> None:
-    assert "1" == bench.acquire("t", names=AB)[0]
-    assert ["t"] == bench.holders("x:a") == bench.holders("x:b")
-    assert {b"x:a", b"x:b"} == set(bench.index())
-    assert bench.release("t", names=AB)
-    assert bench.is_idle(*AB)
-
-
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 @pytest.mark.parametrize("highest", AB)
 def test_its_fencing_token_is_above_those_of_all_its_locks(
