@@ -65,12 +65,6 @@ def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings(
     assert [1.5, 1.5, 1.5, 0, get_settings().wait] == waits
 
 
-def test_an_error_ends_the_block_as_well() -> None:
-    with pytest.raises(KeyError), lock_timeout(1):
-        raise KeyError
-    assert None is bounded(None)
-
-
 def test_a_block_that_is_left_in_another_context_leaves_that_alone() -> None:
     def elsewhere() -> None:
         block = lock_timeout(1)

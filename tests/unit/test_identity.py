@@ -10,9 +10,8 @@ import pytest
 
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.protocol.callers import new_token, whoami
-from redis_locks.values import identity
 from redis_locks.values.claims import parse_who, write_who
-from redis_locks.values.identity import process_of, written
+from redis_locks.values.identity import written
 
 
 def test_tokens_are_unique_across_threads() -> None:
@@ -30,23 +29,6 @@ def test_tokens_are_unique_across_threads() -> None:
 
 def test_a_token_is_one_word_so_that_it_can_stand_in_a_message() -> None:
     assert re.fullmatch(r"[0-9A-Za-z]+\.[0-9a-f]+", new_token())
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_its_own_pid_and_tokens() -> None:
-    reading, writing = os.pipe()
-    new_token()
-    child = os.fork()
-    if child == 0:
-        os.write(writing, f"{identity.process.pid} {os.getpid()} {new_token()}".encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        known, real, token = pipe.read().split()
-    os.waitpid(child, 0)
-    mine = new_token()
-    assert known == real == str(child)
-    assert process_of(token) != process_of(mine)
 
 
 @pytest.mark.parametrize(

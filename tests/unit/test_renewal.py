@@ -78,20 +78,6 @@ def test_the_earliest_lease_sets_the_alarm_and_nothing_to_do_means_idle(clock: C
     assert 1 == pytest.approx(registry.take_due()[1])
 
 
-def test_a_lease_that_ended_is_lost_for_good_and_forgotten(clock: Clock) -> None:
-    lost: list[Lease] = []
-    registry = Registry(lost.append)
-    lease = lease_of(3, clock.now + 3)
-    add(registry, lease)
-    clock.now += 3
-    assert [] == registry.take_due()[0]
-    assert lease.state is State.LOST
-    assert [lease] == lost
-    assert 0 == len(registry)
-    note(lease, f"{lease.token} 1 1000 9000".encode(), clock.now)
-    assert lease.state is State.LOST
-
-
 def test_what_goes_wrong_in_a_block_that_is_told_of_its_loss_is_nobody_elses_trouble(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -143,19 +143,6 @@ def test_as_long_as_somebody_is_told_who_holds_it_nothing_is_asked_silently(
     assert [False, True, True] == [bool(event.holder) for event in told]
 
 
-def test_of_contention_as_much_is_counted(turns: Turns, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[str] = []
-    monkeypatch.setattr(Teller, "count", lambda _, kind, *__: counted.append(kind))
-    turns.wait()
-    aloud = counted.copy()
-    counted.clear()
-    turns.wait()
-    assert sorted(aloud) == sorted(counted)
-    assert 1 == counted.count("contended")
-    turns.take()
-    assert 1 == counted.count("contended")
-
-
 def test_contention_is_counted_once_if_the_grant_is_gone_before_its_read(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,27 +54,11 @@ def test_while_a_thread_listens_another_one_leaves_it_the_descriptor(
     assert is_closed(link)
 
 
-def test_a_thread_that_waits_for_messages_hears_of_its_end(link: SubscriptionLink) -> None:
-    with ThreadPoolExecutor() as pool:
-        listener = pool.submit(link.deliver_messages, print)
-        until(lambda: link._listens)
-        link.close()
-        assert isinstance(listener.exception(PATIENCE), LinkBroken)
-    assert is_closed(link)
-
-
 def test_one_on_which_nobody_listens_is_closed_at_once(link: SubscriptionLink) -> None:
     link.close()
     assert is_closed(link)
     with pytest.raises(LinkBroken):
         link.deliver_messages(print)
-
-
-def test_one_that_nobody_has_said_anything_on_is_closed_at_once(link: SubscriptionLink) -> None:
-    link.deliver_messages(print, 0.01)
-    assert not is_closed(link)
-    link.close()
-    assert is_closed(link)
 
 
 def test_one_that_is_refused_its_channel_is_closed(

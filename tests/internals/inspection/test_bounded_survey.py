@@ -101,14 +101,6 @@ def test_names_that_an_alert_looks_for_do_not_hide_a_long_wait(
     assert len(firing["long_hold"]) >= SUMMARIES // 2
 
 
-@pytest.mark.usefixtures("crowd")
-def test_a_wait_that_is_over_is_not_shown() -> None:
-    with held("stuck", lease=3600), waited_for("stuck", lease=1):
-        until(lambda: "stuck" in queues(most=QUEUES).noted)
-    assert "stuck" not in {lock.name for lock in survey(most=SUMMARIES).locks}
-    assert ([], False) == contended()
-
-
 def test_other_waiters_come_before_leases_that_end_first(
     own_prefix: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,17 +122,6 @@ def test_a_search_by_name_finds_what_nothing_else_brings_up() -> None:
     assert "order:00077" == one.name
     assert () == survey(most=20, named=named("none", alone=True)).locks
     assert () == survey(most=20, named=named("no\0name", alone=True)).locks
-
-
-@pytest.mark.usefixtures("crowd")
-@pytest.mark.parametrize("text", ["ORDER:0001", "order:0001*"])
-def test_the_filter_finds_names_among_any_number_of_locks(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(filters, "MOST", 20)
-    found = search(Filter(text=text), order="name")
-    assert NAMED == [lock.name for lock in page(1, found).locks]
-    assert not found.complete
 
 
 @pytest.mark.usefixtures("crowd")

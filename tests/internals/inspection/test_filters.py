@@ -38,12 +38,6 @@ def by_name() -> Search:
     return search(Filter(), order="name")
 
 
-def test_names_are_sorted_and_only_those_of_locks_in_use() -> None:
-    with all_held("b", "a"):
-        assert ["a", "b"] == inspection.names()
-    assert [] == inspection.names()
-
-
 def test_what_began_at_the_same_time_stays_so_whenever_it_was_read() -> None:
     for held_ms in range(1000):
         sooner, later = (
@@ -151,19 +145,6 @@ def test_a_snapshot_says_when_it_was_read_and_how_long_the_lease_is() -> None:
     assert round(first.at - first.holders[0].held_for, 3) == round(
         second.at - second.holders[0].held_for, 3
     )
-
-
-def test_without_locks_there_is_one_empty_page() -> None:
-    empty = page(3, by_name())
-    assert ((), 1, 1, 0) == (empty.locks, empty.number, empty.pages, empty.found)
-
-
-def test_pages_follow_each_other_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filters, "PAGE_SIZE", 2)
-    with all_held(*"ecbda"):
-        pages = [page(number, by_name()) for number in (1, 2, 3)]
-    assert [["a", "b"], ["c", "d"], ["e"]] == [[lock.name for lock in p.locks] for p in pages]
-    assert {(3, 5)} == {(p.pages, p.found) for p in pages}
 
 
 @pytest.mark.parametrize(("asked", "got"), [(-1, 1), (0, 1), (99, 2)])

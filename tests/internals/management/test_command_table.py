@@ -44,11 +44,6 @@ def test_at_80_columns_times_stay_and_what_the_holder_runs_shrinks_first() -> No
     assert "…" in line
 
 
-def test_where_all_is_well_there_is_no_state() -> None:
-    calm = {"account:1": LockState(Case.NORMAL, None, 3)}
-    assert "STATE" not in table([info()], 80, None, calm)[0]
-
-
 def known(name: str) -> Recent:
     """Figures of a lock that was held ten times, for about a second."""
     return Recent({name: {f"h{bucket_of(1.0)}": 10}})
@@ -64,11 +59,6 @@ def test_holders_that_were_not_read_are_counted() -> None:
     holds, others = table([replace(info("exports"), holding=15)], 80)[1:]
     assert "(and" not in holds
     assert others.startswith("exports  (and 14 more)")
-
-
-def test_a_short_neighbour_leaves_its_room_to_a_long_name() -> None:
-    name = "account:1234567890:of:a:long:name"
-    assert table([info(name, host="h", pid=1, label="x")], 82)[1].startswith(name)
 
 
 def test_a_lock_that_nobody_holds_is_listed_with_its_waiters() -> None:

@@ -87,12 +87,6 @@ def test_what_an_interrupt_kept_from_being_counted_is_counted_next_time(
     assert 4 == len(collector._tallies["server"].figures())
 
 
-def test_a_set_counts_for_each_of_its_locks() -> None:
-    tally = Tally()
-    tally.count("released", ("a", "b"), 5)
-    assert {figure.split(" ")[1] for figure in tally.figures()} == {"a", "b"}
-
-
 def test_of_what_is_frequent_few_are_noted_and_of_the_rest_more() -> None:
     collector = Collector()
     teller = Teller(collector)
