@@ -13,10 +13,8 @@ from django.test import override_settings
 
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
-from tests.contract.crowding import crowd, notes, overtaken
-from tests.forking import processes
 from tests.support import calls, stored, timings
-from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
 
 
 def scripts_run(client: redis.Redis) -> int:
@@ -94,41 +92,3 @@ def test_a_waiter_asks_once_for_each_sign_of_life(
     world.release(waiting.result(PATIENCE))
     pauses = [after - before for before, after in pairwise(asked[:5])]
     assert min(pauses) >= 0.05
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    ("count", "threads", "times"),
-    [
-        (2, 8, 10),
-        pytest.param(2, 25, 40, marks=pytest.mark.long),
-        pytest.param(10, 1, 100, marks=pytest.mark.long),
-    ],
-)
-def test_nobody_who_comes_later_goes_first(
-    name: str, private_server: EmbeddedServer, count: int, threads: int, times: int
-) -> None:
-    url = private_server.url
-    # Many take their time to start.
-    patience = PATIENCE + count * threads / 5
-    hold = held(Threads(), Lock(name, using=url, lease=2 * patience))
-    args = (url, name, threads, times, patience)
-    working = [processes.Process(target=crowd, args=args, daemon=True) for _ in range(count)]
-    for each in working:
-        each.start()
-    with private_server.client() as client:
-        Observer(client).until_waiters(name, count * threads, within=patience)
-        hold.release()
-        for each in working:
-            each.join(2 * patience)
-        kept = notes(client, name)
-        assert [0] * count == [each.exitcode for each in working]
-        assert set() == Observer(client).left_of(name)
-    assert count * threads * times == len(kept)
-    assert {1} == {note.holders for note in kept}
-    fences = [note.fence for note in kept]
-    assert sorted(set(fences)) == fences
-    went = overtaken(kept)
-    assert len(went) >= count * threads  # all stood in the queue at first
-    assert 0 == max(went)
-    assert len(kept) == len({note.token for note in kept})

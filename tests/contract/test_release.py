@@ -202,6 +202,26 @@ def test_only_the_fencing_counter_stays_and_it_expires(
     assert 3500 < server_side.client.ttl(keys_of(name).lock) <= 3600 + 600 + 60
 
 
+def test_every_key_of_a_lock_in_use_has_an_expiry(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    waiters = [world.start(world.acquire, Lock(name)) for _ in range(2)]
+    server_side.until_waiters(name, 2)
+    keys = keys_of(name)
+    assert -1 not in [server_side.client.pttl(key) for key in keys]  # -2: there is none
+    world.release(hold)
+    server_side.until_waiters(name, 1)
+    assert -1 not in [server_side.client.pttl(key) for key in keys]  # -2: there is none
+    for waiter in waiters:
+        until(lambda: any(each.done() for each in waiters))
+        done = next(each for each in waiters if each.done() and each.result().remaining)
+        world.release(done.result())
+        if waiter is not waiters[-1]:
+            until(lambda: sum(each.done() for each in waiters) == 2)
+    assert set() == server_side.left_of(name)
+
+
 def elsewhere(work: Callable[[], object]) -> BaseException | None:
     """What `work` raises in another thread."""
     return Threads().start(work).exception(PATIENCE)

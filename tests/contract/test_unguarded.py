@@ -74,13 +74,6 @@ def test_an_interrupt_as_the_log_is_told_leaves_no_hold(
     assert 0 == open_here(name)
 
 
-def test_a_hold_of_a_lock_is_guarded(world: World, name: str) -> None:
-    hold = held(world, Lock(name, on_unavailable="proceed"))
-    assert not hold.is_unguarded
-    assert hold.fencing_token > 0
-    world.release(hold)
-
-
 def test_others_are_not_excluded_and_nested_holds_ask_no_more(world: World, name: str) -> None:
     first = held(world, proceeding(name))
     second = held(world, proceeding(name, mode="shared"))

@@ -15,7 +15,6 @@ from tests.contract.test_held import *
 from tests.contract.test_interruption import *
 from tests.contract.test_lease import *
 from tests.contract.test_lock_timeout import *
-from tests.contract.test_model import *
 from tests.contract.test_modes import *
 from tests.contract.test_names import *
 from tests.contract.test_operators import *

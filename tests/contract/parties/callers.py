@@ -107,20 +107,6 @@ class Own:
         self.inner.__exit__(*error)
 
 
-class OwnStack:
-    """Another one, which has a stack of contexts."""
-
-    def __init__(self, enter: Enter) -> None:
-        self.enter = enter
-
-    def __enter__(self) -> None:
-        self.stack = ExitStack()
-        self.stack.enter_context(self.enter())
-
-    def __exit__(self, *error: object) -> None:
-        self.stack.__exit__(*error)
-
-
 # Blocks of blocking code, opened in all manners.
 
 
@@ -137,17 +123,6 @@ def contextmanager_(enter: Enter, ask: Ask) -> str:
 
 
 @OPENERS.nests
-def contextmanager_in_a_contextmanager(enter: Enter, ask: Ask) -> str:
-    with managed(lambda: managed(enter)):
-        return ask()
-
-
-@OPENERS.nests
-def contextmanager_as_a_decorator(enter: Enter, ask: Ask) -> str:
-    return managed(enter)(ask)()
-
-
-@OPENERS.nests
 def exit_stack(enter: Enter, ask: Ask) -> str:
     with ExitStack() as stack:
         stack.enter_context(enter())
@@ -155,21 +130,8 @@ def exit_stack(enter: Enter, ask: Ask) -> str:
 
 
 @OPENERS.nests
-def exit_stack_of_a_contextmanager(enter: Enter, ask: Ask) -> str:
-    with ExitStack() as stack:
-        stack.enter_context(managed(enter))
-        return ask()
-
-
-@OPENERS.nests
 def class_with_enter(enter: Enter, ask: Ask) -> str:
     with Own(enter):
-        return ask()
-
-
-@OPENERS.nests
-def class_with_a_stack(enter: Enter, ask: Ask) -> str:
-    with OwnStack(enter):
         return ask()
 
 
@@ -525,22 +487,6 @@ def child_task_of_async_to_sync(_: Ask, async_ask: AsyncAsk) -> str:
 
 
 @ASKERS.nests
-def sync_code_that_a_coroutine_of_async_to_sync_awaits(ask: Ask, _: AsyncAsk) -> str:
-    async def main() -> str:
-        return await sync_to_async(ask)()
-
-    return async_to_sync(main)()
-
-
-@ASKERS.nests
-def sync_codes_that_a_coroutine_of_async_to_sync_awaits_in_turn(ask: Ask, _: AsyncAsk) -> str:
-    async def main() -> str:
-        return only([await sync_to_async(ask)() for _ in range(3)])
-
-    return async_to_sync(main)()
-
-
-@ASKERS.nests
 def coroutine_of_async_to_sync_that_awaited_sync_code_before(ask: Ask, async_ask: AsyncAsk) -> str:
     async def main() -> str:
         return only([await sync_to_async(ask)(), await async_ask()])
@@ -633,20 +579,6 @@ class AsyncOwn:
         await self.inner.__aexit__(*error)
 
 
-class AsyncOwnStack:
-    """Another one, which has a stack of contexts."""
-
-    def __init__(self, enter: AsyncEnter) -> None:
-        self.enter = enter
-
-    async def __aenter__(self) -> None:
-        self.stack = AsyncExitStack()
-        await self.stack.enter_async_context(await self.enter())
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.stack.__aexit__(*error)
-
-
 @ASYNC_OPENERS.nests
 async def async_with_statement(enter: AsyncEnter, ask: AsyncAsk) -> str:
     async with await enter():
@@ -660,12 +592,6 @@ async def asynccontextmanager_(enter: AsyncEnter, ask: AsyncAsk) -> str:
 
 
 @ASYNC_OPENERS.nests
-async def asynccontextmanager_as_a_decorator(enter: AsyncEnter, ask: AsyncAsk) -> str:
-    word: str = await amanaged(enter)(ask)()
-    return word
-
-
-@ASYNC_OPENERS.nests
 async def async_exit_stack(enter: AsyncEnter, ask: AsyncAsk) -> str:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(await enter())
@@ -673,21 +599,8 @@ async def async_exit_stack(enter: AsyncEnter, ask: AsyncAsk) -> str:
 
 
 @ASYNC_OPENERS.nests
-async def async_exit_stack_of_an_asynccontextmanager(enter: AsyncEnter, ask: AsyncAsk) -> str:
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(amanaged(enter))
-        return await ask()
-
-
-@ASYNC_OPENERS.nests
 async def class_with_aenter(enter: AsyncEnter, ask: AsyncAsk) -> str:
     async with AsyncOwn(enter):
-        return await ask()
-
-
-@ASYNC_OPENERS.nests
-async def class_with_an_async_stack(enter: AsyncEnter, ask: AsyncAsk) -> str:
-    async with AsyncOwnStack(enter):
         return await ask()
 
 
@@ -933,14 +846,6 @@ if sys.version_info >= (3, 12):
 @ASYNC_ASKERS.nests
 async def sync_to_async_(ask: Ask, _: AsyncAsk) -> str:
     return await sync_to_async(ask)()
-
-
-@ASYNC_ASKERS.nests
-async def sync_to_async_in_a_coroutine_that_it_awaits(ask: Ask, _: AsyncAsk) -> str:
-    async def inner() -> str:
-        return await sync_to_async(ask)()
-
-    return await inner()
 
 
 @ASYNC_ASKERS.nests

@@ -26,7 +26,7 @@ from redis_locks import (
     inspection,
     redis_lock,
 )
-from tests.contract.parties.ways import BLOCKS, NESTS, WAITS, Block, aasked, asked, every, run
+from tests.contract.parties.ways import BLOCKS, WAITS, Block, aasked, asked, every, run
 from tests.elsewhere import in_thread
 from tests.support.world import PATIENCE, until
 
@@ -71,16 +71,6 @@ def test_what_a_task_takes_by_hand_nests_nothing(way: Block, name: str) -> None:
         return word
 
     assert WAITS == run(main())
-    assert () == inspection.parties().holders
-
-
-def test_an_adopted_hold_nests_only_inside_its_block(name: str) -> None:
-    taken = Lock(name).acquire(wait=0)
-    assert taken is not None
-    hold = Hold.adopt(taken.detach())
-    assert WAITS == asked(LOCK, name)
-    with hold:
-        assert NESTS == asked(LOCK, name)
     assert () == inspection.parties().holders
 
 
