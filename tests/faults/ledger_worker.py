@@ -50,11 +50,6 @@ class Ledger:
             counter.save()
             return HttpResponse()
 
-        def naive(request: HttpRequest, name: str) -> HttpResponse:
-            """As a lock that knows nothing of transactions does it."""
-            with Lock(name, scope="block", **options):
-                return view(request, name)
-
         def inside(request: HttpRequest, name: str) -> HttpResponse:
             with Lock(name, **options):
                 return view(request, name)
@@ -62,7 +57,7 @@ class Ledger:
         decorated = redis_lock("{name}", **options)(view)
         settings.ROOT_URLCONF = tuple(
             path(f"{name}/<name>/", called)
-            for name, called in (("naive", naive), ("inside", inside), ("decorated", decorated))
+            for name, called in (("inside", inside), ("decorated", decorated))
         )
         settings.MIDDLEWARE = []
         handler = BaseHandler()

@@ -15,12 +15,10 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from redis_locks import Lock, LockBackendError, inspection
+from redis_locks import Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.support.breakers import (
-    CutShort,
-    Unreachable,
     breaker,
     breaker_at,
     is_probing,
@@ -110,24 +108,6 @@ def test_a_connection_that_opens_no_other_one_has_answered_nothing(
         assert breaker_at(url).trouble
 
 
-def test_whoever_asks_nobody_does_not_say_for_how_long(
-    server: EmbeddedServer, url: str, name: str
-) -> None:
-    with stopped(server):
-        open_it(Lock(name, using=url), url)
-        with pytest.raises(LockBackendError) as caught:
-            inspection.lock(name, using=url)
-    assert str(caught.value).startswith(f"{breaker_at(url).description} cannot be reached: ")
-    assert 1 == str(caught.value).count("cannot be reached")
-
-
-def test_without_trouble_there_is_no_thread(server: EmbeddedServer, url: str, name: str) -> None:
-    for _ in range(3):
-        with Lock(name, using=url):
-            pass
-    assert not is_probing(url)
-
-
 def test_refused_connections_open_it_after_a_while_and_not_at_once(
     server: EmbeddedServer, url: str, name: str
 ) -> None:
@@ -157,20 +137,6 @@ def test_the_first_call_after_a_restart_finds_the_server_however_slow_the_machin
     server.restart()
     assert works(lock)
     assert not breaker_at(url).is_open
-
-
-def test_a_connection_that_the_caller_s_own_code_lost_is_not_taken_for_one_of_ours(
-    server: EmbeddedServer, url: str, name: str
-) -> None:
-    """One that ends in mid-handshake is tried again for a while; one that is refused says that nobody is there."""
-    server.kill()
-    try:
-        raise ConnectionResetError
-    except ConnectionResetError:
-        with pytest.raises(LockBackendError) as caught:
-            Lock(name, using=url).acquire(wait=0)
-    assert isinstance(caught.value.__cause__, Unreachable)
-    assert not isinstance(caught.value.__cause__, CutShort)
 
 
 def test_it_stays_closed_where_some_connections_are_silent_and_new_ones_are_answered(

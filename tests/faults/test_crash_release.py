@@ -162,20 +162,6 @@ def test_whose_connection_a_router_forgot_listens_again(
         world.release(hold)
 
 
-def test_with_another_prefix_it_is_watched_where_it_listens_then(
-    redis_server: EmbeddedServer, name: str, settings: Any
-) -> None:
-    lock = Lock(name, lease=60, crash_release=True)
-    for prefix in (f"{name}:a", f"{name}:b"):
-        settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "PREFIX": prefix}
-        with lock, redis_server.client() as client:
-            (claim,) = (
-                b"".join(client.hmget(key, "who", "label"))
-                for key in client.scan_iter(f"{prefix}{{0}}:lock:*")
-            )
-            assert f"{prefix}:holders:" in claim.decode()
-
-
 def test_it_cannot_be_given_away(name: str) -> None:
     with Lock(name, crash_release=True) as hold, pytest.raises(LockError, match="crash_release"):
         hold.detach()

@@ -44,13 +44,14 @@ def story(world: World, make: Make, rival: Lock, server_side: Observer) -> None:
     assert set() == server_side.left_of(name)
 
 
+@pytest.mark.parametrize("losses", [1, pytest.param(2, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_whichever_reply_is_lost_the_story_is_the_same(
-    world: World, name: str, proxy: Proxy, server_side: Observer, kind: str
+    world: World, name: str, proxy: Proxy, server_side: Observer, kind: str, losses: int
 ) -> None:
     make, rival = (lambda: KINDS[kind](name, proxy.url)), Lock(name, using=proxy.url)
     for position in count(1):
-        proxy.lose(position)
+        proxy.lose(position, losses=losses)
         story(world, make, rival, server_side)
         if not proxy.lost:
             break

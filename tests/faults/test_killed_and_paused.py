@@ -63,20 +63,6 @@ def test_a_waiter_killed_in_mid_queue_does_not_delay_the_next_hand_off(
     assert max(after_a_death) < 1
 
 
-def test_a_holder_stopped_past_its_lease_knows_that_it_lost_without_asking(
-    crew: Crew, name: str
-) -> None:
-    stopped, successor = crew.hire(2)
-    assert stopped.ask("acquire", name=name, lease=0.5, renew=True)["granted"]
-    stopped.send(signal.SIGSTOP)
-    mine = successor.ask("acquire", name=name, lease=30)
-    assert mine["granted"]
-    stopped.send(signal.SIGCONT)
-    assert stopped.ask("is_lost")["is_lost"]
-    assert "LockLost" == stopped.ask("release")["error"]
-    assert mine["token"] == crew.server_side.holder(name)
-
-
 def test_a_stopped_waiter_delays_the_queue_by_its_lease_at_most(crew: Crew, name: str) -> None:
     holder, stopped, heir = crew.hire(3)
     holder.ask("acquire", name=name)

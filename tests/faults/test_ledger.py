@@ -35,14 +35,6 @@ def total_after(crew: Crew, database: str, name: str, *ways: str) -> int:
     return Counter.objects.using(database).get(name=name).value
 
 
-@pytest.mark.long
-@pytest.mark.slow
-@pytest.mark.postgres
-@pytest.mark.timeout(400)
-def test_a_lock_released_before_commit_loses_updates(postgres: str, crew: Crew, name: str) -> None:
-    assert 0 < total_after(crew, postgres, name, "naive") < INCREMENTS
-
-
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.postgres

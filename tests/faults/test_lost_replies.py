@@ -26,31 +26,6 @@ def test_a_grant_whose_reply_was_lost_is_given_once(
     assert set() == server_side.left_of(name)
 
 
-def test_a_release_whose_reply_was_lost_is_not_reported_as_a_loss(
-    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
-) -> None:
-    hold = held(world, Lock(name, using=proxy.url, renew=False))
-    proxy.lose(1, losses=losses)
-    world.release(hold)
-    assert losses == proxy.lost
-    assert not hold.is_lost
-    assert set() == server_side.left_of(name)
-
-
-def test_a_repeated_release_leaves_the_successor_alone(
-    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
-) -> None:
-    hold = held(world, Lock(name, using=proxy.url, renew=False))
-    waiter = world.start(world.acquire, Lock(name))
-    server_side.until_waiters(name, 1)
-    proxy.lose(1, losses=losses)
-    world.release(hold)
-    successor = waiter.result(PATIENCE)
-    assert successor.token == server_side.holder(name)
-    successor.check()
-    world.release(successor)
-
-
 def test_a_force_release_whose_reply_was_lost_says_what_it_did(
     world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
 ) -> None:
@@ -82,17 +57,6 @@ def test_a_cancellation_whose_reply_was_lost_is_reported_as_one(
     world.release(hold)
 
 
-def test_an_extend_whose_reply_was_lost_still_extends(
-    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
-) -> None:
-    hold = held(world, Lock(name, using=proxy.url, renew=False))
-    proxy.lose(1, losses=losses)
-    world.extend(hold, 60)
-    assert losses == proxy.lost
-    assert 50 < hold.remaining <= 60
-    world.release(hold)
-
-
 def test_a_renewal_whose_reply_was_lost_is_repeated(
     world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
 ) -> None:
@@ -101,21 +65,6 @@ def test_a_renewal_whose_reply_was_lost_is_repeated(
     until_renewed(hold)
     assert losses == proxy.lost
     world.release(hold)
-
-
-def test_a_waiter_whose_place_was_confirmed_to_nobody_keeps_it(
-    world: World, name: str, proxy: Proxy, server_side: Observer, losses: int
-) -> None:
-    hold = held(world, Lock(name))
-    proxy.lose(1, losses=losses)
-    waiter = world.start(world.acquire, Lock(name, using=proxy.url))
-    until(lambda: proxy.lost == losses)
-    server_side.until_waiters(name, 1)
-    world.release(hold)
-    granted = waiter.result(PATIENCE)
-    assert granted.token == server_side.holder(name)
-    world.release(granted)
-    assert set() == server_side.left_of(name)
 
 
 def test_giving_up_with_a_lost_reply_leaves_nothing_in_the_queue(

@@ -84,18 +84,3 @@ def test_a_hold_outlives_a_partition_shorter_than_its_lease(
     leases.until_renewed(hold)
     world.release(hold)
     assert set() == server_side.left_of(name)
-
-
-def test_traffic_that_is_late_is_no_fault(
-    world: World, name: str, proxy: Proxy, server_side: Observer
-) -> None:
-    proxy.delay = 0.05
-    lock = Lock(name, using=proxy.url, wait=PATIENCE)
-    first = held(world, lock)
-    waiter = world.start(world.acquire, lock)
-    server_side.until_waiters(name, 1)
-    world.release(first)
-    second = waiter.result(PATIENCE)
-    assert second.fencing_token > first.fencing_token
-    world.release(second)
-    assert set() == server_side.left_of(name)

@@ -10,8 +10,8 @@ import pytest
 
 from redis_locks import Hold, Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
-from tests.support import stored, timings
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, until_renewed
+from tests.support import timings
+from tests.support.world import PATIENCE, Observer, World, held, until_renewed
 
 
 @pytest.fixture
@@ -177,15 +177,3 @@ def test_a_paused_server_delays_and_nothing_else(
     server_side.client.execute_command("CLIENT", "PAUSE", 700, kind)
     world.release(granted)
     assert set() == server_side.left_of(name)
-
-
-def test_a_fencing_token_that_is_lost_alone_does_not_make_tokens_fall(
-    world: World, name: str, private_server: EmbeddedServer, server_side: Observer
-) -> None:
-    lock = Lock(name, using=private_server.url)
-    first = held(world, lock)
-    stored.set_fence(server_side.client, keys_of(name).lock, 0)
-    world.release(first)
-    second = held(world, lock)
-    world.release(second)
-    assert second.fencing_token > first.fencing_token

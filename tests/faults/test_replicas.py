@@ -15,7 +15,6 @@ from redis_locks import Hold, Lock, LockBackendError, LockError, LockLost, NotRe
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_transit import adopt
 from tests.faults.pair import Pair
-from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
 from tests.support import leases, stored, timings
 from tests.support.connections import count_packets
@@ -119,17 +118,6 @@ def test_a_hold_lasts_no_longer_than_replicas_know(
     assert set() == on_primary.left_of(name)
 
 
-@pytest.mark.long
-def test_renewal_goes_on_when_replicas_are_back(world: World, pair: Pair, name: str) -> None:
-    hold = held(world, lock_on(pair, name, lease=0.9))
-    due = leases.ends_at(hold) - 0.6
-    with pair.replica_stopped():
-        until(lambda: monotonic() > due)
-        assert leases.ends_at(hold) < due + 0.65
-    until(lambda: leases.ends_at(hold) > due + 0.65)
-    world.release(hold)
-
-
 def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
     pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,22 +182,6 @@ def test_a_lease_that_ends_while_its_holder_waits_for_replicas_is_no_hold(
             until(lambda: not on_primary.holder(name))
         with pytest.raises(LockError, match="lost before its replicas knew of it"):
             acquiring.result(PATIENCE)
-    assert set() == on_primary.left_of(name)
-
-
-@pytest.mark.long
-def test_a_process_that_dies_while_it_waits_for_replicas_leaves_its_lease(
-    pair: Pair, on_primary: Observer, name: str
-) -> None:
-    crew = Crew(pair.url, on_primary.client)
-    (worker,) = crew.hire(1)
-    with pair.replica_stopped():
-        worker.tell("acquire", name=name, replicas=1, lease=4)
-        until(lambda: on_primary.holder(name))
-        worker.kill()
-    with lock_on(pair, name):
-        assert on_primary.holder(name) == pair.on_replica.holder(name)
-    crew.close()
     assert set() == on_primary.left_of(name)
 
 
@@ -325,22 +297,6 @@ def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str, partiti
                 pass
         locks = client.keys(f"*:lock:{name}*")
         assert [] == [lock for lock in locks if stored.in_use(client, lock)]
-
-
-@pytest.mark.parametrize(
-    ("value", "error", "text"),
-    [
-        (True, TypeError, "replicas must be a whole number, not True"),
-        ("1", TypeError, "replicas must be a whole number, not '1'"),
-        (-1, ValueError, "replicas must be from 0 to 100, not -1"),
-    ],
-)
-def test_what_is_no_number_of_replicas_is_refused(
-    value: Any, error: type[Exception], text: str
-) -> None:
-    for make in (Lock, lambda name, **options: Semaphore(name, 3, **options)):
-        with pytest.raises(error, match=text):
-            make("x", replicas=value)
 
 
 @pytest.mark.django_db(transaction=True)

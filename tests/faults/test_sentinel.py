@@ -194,18 +194,6 @@ def test_a_crowd_of_threads_listens_on_the_successor_of_a_demoted_primary(
 
 
 @pytest.mark.long
-def test_a_demoted_primary_is_left_for_its_successor_on_release(
-    world: World, pair: Watched, name: str
-) -> None:
-    """Its connections stay open, and answer that it is read-only."""
-    hold = held(world, Lock(name, using=pair.url))
-    pair.demote()
-    world.release(hold)
-    with pair.client() as client:
-        assert set() == Observer(client).left_of(name)
-
-
-@pytest.mark.long
 def test_a_demoted_primary_is_left_for_its_successor_by_renewal_and_waiters(
     world: World, pair: Watched, name: str
 ) -> None:
@@ -222,14 +210,6 @@ def test_a_demoted_primary_is_left_for_its_successor_by_renewal_and_waiters(
         served = waiter.result(PATIENCE)
         assert served.token == Observer(client).holder(name)
         world.release(served)
-
-
-@pytest.mark.long
-def test_a_service_that_no_sentinel_watches_is_named(
-    world: World, pair: Watched, name: str
-) -> None:
-    with pytest.raises(LockBackendError, match="watch no service 'shop', but bank"):
-        world.acquire(Lock(name, using=pair.url.replace("/bank", "/shop"), wait=None))
 
 
 def test_without_any_sentinel_acquire_fails_at_once(world: World, name: str) -> None:

@@ -35,7 +35,7 @@ from tests.elsewhere import in_thread, is_free
 from tests.faults.proxy import Proxy
 from tests.support.breakers import breaker_at
 from tests.support.connections import drop_idle
-from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, until
+from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
 
 pytestmark = pytest.mark.ci
 
@@ -376,16 +376,6 @@ def test_a_lost_reply_costs_no_time(world: World, name: str) -> None:
             assert took.seconds < PATIENCE
 
 
-def test_the_timeout_of_the_address_wins(fault: Fault, world: World, name: str) -> None:
-    fault.begin()
-    joined = "&" if "?" in fault.url else "?"
-    with override_settings(REDIS_LOCKS={"REPLY_TIMEOUT": 60, "STATISTICS": False}):
-        lock = Lock(name, using=f"{fault.url}{joined}socket_timeout=0.3")
-        took = timed(lambda: world.acquire(lock, wait=0))
-    assert isinstance(took.outcome, LockBackendError)
-    assert took.seconds < 0.3 + SLACK
-
-
 def test_a_task_waits_for_one_reply_only_whatever_came_before(fault: Fault, name: str) -> None:
     timeout = 2 * SLACK
     joined = "&" if "?" in fault.url else "?"
@@ -417,18 +407,6 @@ def test_a_cancelled_task_is_not_kept_by_a_silent_server(fault: Fault, name: str
         tasks.close()
     assert isinstance(took.outcome, TimeoutError)
     assert took.seconds < 0.2 + REPLY + SLACK
-
-
-def test_a_short_release_timeout_bounds_a_release_too(
-    fault: Fault, world: World, name: str
-) -> None:
-    timeouts = {"REPLY_TIMEOUT": 5, "RELEASE_TIMEOUT": 0.3, "STATISTICS": False}
-    with override_settings(REDIS_LOCKS=timeouts):
-        hold = held(world, Lock(name, using=fault.url))
-        fault.begin()
-        took = timed(lambda: world.release(hold))
-    assert isinstance(took.outcome, LockBackendError)
-    assert took.seconds < 0.3 + SLACK
 
 
 def test_something_that_accepts_and_says_nothing_costs_the_time_for_one_reply(
@@ -482,20 +460,3 @@ def test_sentinels_and_nodes_that_say_nothing_share_the_time_for_one_reply(
         )
     assert {} == unlike(took, LockBackendError)
     assert {} == late(took, dict.fromkeys(took, REPLY))
-
-
-def test_waiters_keep_their_places_through_a_short_silence(
-    fault: Fault, world: World, name: str
-) -> None:
-    lock = Lock(name, using=fault.url, lease=60)
-    hold = held(world, lock)
-    waiting = world.start(world.acquire, lock, wait=PATIENCE)
-    with fault.server.client() as client:
-        Observer(client).until_waiters(name, 1)
-    fault.begin()
-    sleep(REPLY / 2)
-    fault.end()
-    world.release(hold)
-    second = waiting.result(PATIENCE)
-    assert second is not None
-    world.release(second)
