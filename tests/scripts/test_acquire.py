@@ -91,15 +91,6 @@ def test_a_newcomer_does_not_overtake_a_waiter_that_listens(bench: Bench, wait: 
     assert ("b", ["c"] if wait else []) == (bench.holder(), bench.queued())
 
 
-@pytest.mark.parametrize("wait", [0, FOR_EVER])
-def test_a_newcomer_gets_the_lock_when_only_the_dead_stand_in_line(bench: Bench, wait: int) -> None:
-    bench.acquire("a")
-    bench.queue_up("dead", "dead2")
-    bench.end_lease()
-    assert "1" == bench.acquire("c", wait=wait)[0]
-    assert ("c", []) == (bench.holder(), bench.queued())
-
-
 def test_a_place_that_somebody_deleted_is_skipped(bench: Bench) -> None:
     bench.acquire("a")
     heard = bench.listen("c")

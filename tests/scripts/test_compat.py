@@ -74,6 +74,11 @@ def bench(client: redis.Redis, name: str) -> Iterator[Bench]:
     made.close()
 
 
+def test_a_timeout_becomes_the_key_s_expiry(bench: Bench) -> None:
+    assert GRANTED == bench.acquire("a", timeout=5_000)
+    assert 4_000 < bench.client.pttl(bench.keys.lock) <= 5_000
+
+
 def test_the_same_acquire_with_a_token_of_the_user_s_is_granted_again(bench: Bench) -> None:
     assert [GRANTED] * 2 == [bench.acquire("a", token=GIVEN) for _ in range(2)]
     assert bench.acquire("b", token=GIVEN) == OUT

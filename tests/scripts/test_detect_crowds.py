@@ -210,7 +210,7 @@ def test_a_deadlock_through_a_place_before_many_waiters_is_found(crowd: Crowd) -
     """A has x and stands behind B, who holds nothing and wants hot with y; Z has y, and wants x."""
     crowd.hold({"H": ("hot",), "A": ("x",), "Z": ("y",)})
     crowd.wait({"B": ("hot", "y")})
-    whom = names(100)
+    whom = names(1000)
     crowd.hold({who: (f"own-{who}",) for who in whom})
     crowd.wait(dict.fromkeys(whom, ("hot",)))
     crowd.wait({"Z": ("x",)})

@@ -22,46 +22,6 @@ def test_the_table_of_conflicts(bench: Bench, held: str, asked: str) -> None:
     assert granted(bench, "b", asked) == (held == asked != "exclusive")
 
 
-def test_shared_waiters_in_front_are_granted_together_and_no_further(bench: Bench) -> None:
-    bench.acquire("a")
-    heard = {token: bench.listen(token) for token in "bcwd"}
-    bench.queue_up("b", "c", mode="shared")
-    bench.queue_up("w")
-    bench.queue_up("d", mode="shared")
-    bench.release("a")
-    assert {"b", "c"} == set(bench.holders())
-    assert ["w", "d"] == bench.queued()
-    assert ["b", "c"] == [token for token in "bcwd" if bench.heard(heard[token])]
-
-
-def test_a_waiter_that_leaves_lets_those_behind_it_share(bench: Bench) -> None:
-    bench.listen("w")
-    heard = bench.listen("b")
-    bench.acquire("a", mode="shared")
-    bench.queue_up("w")
-    bench.queue_up("b", mode="shared")
-    bench.abandon("w")
-    assert bench.heard(heard)
-    assert {"a", "b"} == set(bench.holders())
-
-
-def test_a_dead_exclusive_waiter_does_not_keep_others_from_sharing(bench: Bench) -> None:
-    bench.acquire("a", mode="shared")
-    bench.queue_up("w")  # nobody listens on its channel
-    assert granted(bench, "b", "shared")
-    assert [] == bench.queued()
-
-
-def test_a_dead_sharer_frees_only_its_own_place(bench: Bench) -> None:
-    bench.acquire("a", mode="shared", lease=60_000)
-    bench.acquire("b", mode="shared", lease=60_000)
-    bench.client.zadd(bench.keys.sharers, {"a": 1})
-    assert ["b"] == bench.holders()
-    assert not granted(bench, "w", "exclusive")
-    bench.client.zadd(bench.keys.sharers, {"b": 1})
-    assert granted(bench, "w", "exclusive")
-
-
 def test_a_sharer_that_was_never_counted_takes_no_other_one_away_when_it_ends(
     bench: Bench,
 ) -> None:
@@ -78,13 +38,6 @@ def test_a_refusal_names_the_sharer_whose_lease_ends_first(bench: Bench) -> None
     _, _, ends, *claim = bench.acquire("w")
     assert now + 5000 <= int(ends) < now + 9000
     assert "5000" == claim[3]
-
-
-@pytest.mark.parametrize("mode", ["shared", "permit:2"])
-def test_a_repeated_acquire_keeps_the_place_among_the_sharers(bench: Bench, mode: str) -> None:
-    first = bench.acquire("a", mode=mode)
-    assert first[:2] == bench.acquire("a", mode=mode)[:2]
-    assert ["a"] == bench.holders()
 
 
 def test_extend_lengthens_one_sharers_lease_only(bench: Bench) -> None:
@@ -109,28 +62,6 @@ def test_a_lower_capacity_takes_effect_at_once_and_nobody_loses_a_permit(bench: 
     # Now a process of the old capacity must respect the new one.
     assert not granted(bench, "e", "permit:3")
     assert {"c", "d"} == set(bench.holders())
-
-
-def test_a_higher_capacity_takes_effect_when_those_of_the_lower_one_are_gone(bench: Bench) -> None:
-    for token in "ab":
-        assert granted(bench, token, "permit:2")
-    assert not granted(bench, "c", "permit:4")
-    bench.release("a")
-    assert granted(bench, "c", "permit:4")
-    assert not granted(bench, "d", "permit:4")
-    bench.release("b")
-    assert [True, True, True, False] == [granted(bench, token, "permit:4") for token in "defg"]
-
-
-def test_an_upgrade_that_asks_again_when_the_other_lease_has_ended_leaves_the_queue(
-    bench: Bench,
-) -> None:
-    for token in "ab":
-        bench.acquire(token, mode="shared")
-    bench.queue_up("A", mode="upgrade:a")
-    bench.client.zadd(bench.keys.sharers, {"b": 1})
-    assert granted(bench, "A", "upgrade:a", wait=FOR_EVER)
-    assert (["A"], []) == (bench.holders(), bench.queued())
 
 
 def test_an_upgrade_that_was_granted_and_is_given_up_goes_back_to_the_shared_hold(

@@ -79,26 +79,6 @@ def test_a_waiter_whose_time_is_up_is_skipped(bench: Bench) -> None:
     assert "b" == bench.holder()
 
 
-def test_the_lock_is_free_when_only_the_dead_stand_in_line(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("dead", "dead2")
-    bench.release("a")
-    assert bench.is_idle()
-
-
-def test_fencing_tokens_grow_along_the_queue(bench: Bench) -> None:
-    for token in "bcd":
-        bench.listen(token)
-    bench.acquire("a")
-    bench.queue_up("b", "c", "d")
-    fences = []
-    for token in "abcd":
-        assert token == bench.holder()
-        fences.append(bench.fence())
-        bench.release(token)
-    assert sorted(set(fences)) == fences
-
-
 def test_a_late_release_of_an_ended_lease_hands_the_lock_on(bench: Bench) -> None:
     bench.listen("b")
     bench.acquire("a")

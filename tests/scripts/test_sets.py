@@ -39,27 +39,6 @@ def test_a_hand_off_s_fencing_token_is_above_those_of_all_its_locks(
     assert [9_000_000_000_000_001] * 2 == [int(claim.split(b" ")[0]) for claim in claims]
 
 
-def test_none_is_held_while_one_is_not_free(bench: Bench) -> None:
-    bench.acquire("s", names=["x:b"])
-    assert "0" == bench.acquire("t", names=AB)[0]
-    assert [] == bench.holders("x:a")
-    bench.listen("t")
-    bench.queue_up("t", names=AB)
-    assert [] == bench.holders("x:a")
-
-
-def test_a_waiting_set_is_granted_with_the_last_of_its_locks(bench: Bench) -> None:
-    heard = bench.listen("t")
-    bench.acquire("s", names=["x:a"])
-    bench.acquire("u", names=["x:b"])
-    bench.queue_up("t", names=AB)
-    bench.release("s", names=["x:a"])
-    assert bench.heard(heard) is None
-    bench.release("u", names=["x:b"])
-    assert bench.heard(heard)
-    assert ["t"] == bench.holders("x:a") == bench.holders("x:b")
-
-
 def test_what_is_left_of_a_set_is_granted_when_its_holder_asks_anew(bench: Bench) -> None:
     bench.acquire("t", names=AB)
     heard = bench.listen("w")
@@ -69,28 +48,6 @@ def test_what_is_left_of_a_set_is_granted_when_its_holder_asks_anew(bench: Bench
     assert "0" == bench.acquire("t", names=AB)[0]
     assert bench.heard(heard)
     assert (["thief"], ["w"]) == (bench.holders("x:a"), bench.holders("x:b"))
-
-
-def test_nobody_overtakes_a_waiting_set(bench: Bench) -> None:
-    bench.listen("t")
-    heard = bench.listen("v")
-    bench.acquire("s", names=["x:b"])
-    bench.queue_up("t", names=AB)
-    # a is free, but kept for t.
-    bench.queue_up("v", names=["x:a"])
-    bench.release("s", names=["x:b"])
-    assert ["t"] == bench.holders("x:a")
-    bench.release("t", names=AB)
-    assert bench.heard(heard)
-    assert ["v"] == bench.holders("x:a")
-
-
-def test_a_dead_waiting_set_keeps_nobody_waiting(bench: Bench) -> None:
-    bench.acquire("s", names=["x:b"])
-    bench.queue_up("t", names=AB)  # nobody listens on its channel
-    assert "1" == bench.acquire("v", names=["x:a"])[0]
-    bench.release("s", names=["x:b"])
-    assert "1" == bench.acquire("w", names=["x:b"])[0]
 
 
 def test_a_set_that_leaves_lets_the_next_in_each_queue_in(bench: Bench) -> None:
@@ -103,31 +60,6 @@ def test_a_set_that_leaves_lets_the_next_in_each_queue_in(bench: Bench) -> None:
     assert bench.heard(heard)
     assert ["v"] == bench.holders("x:a")
     assert not bench.client.keys(f"{bench.prefix}*set:*")
-
-
-def test_sets_that_overlap_get_their_turns_in_order(bench: Bench) -> None:
-    heard = {token: bench.listen(token) for token in "tuv"}
-    bench.acquire("s", names=["x:b"])
-    bench.queue_up("t", names=AB)
-    bench.queue_up("u", names=BC)
-    bench.queue_up("v", names=["x:c"])
-    bench.release("s", names=["x:b"])
-    assert [True, False, False] == [bool(bench.heard(heard[token])) for token in "tuv"]
-    bench.release("t", names=AB)
-    assert [True, False] == [bool(bench.heard(heard[token])) for token in "uv"]
-    bench.release("u", names=BC)
-    assert ["v"] == bench.holders("x:c")
-
-
-def test_shared_sets_are_granted_together(bench: Bench) -> None:
-    heard = {token: bench.listen(token) for token in "tu"}
-    bench.acquire("s", names=["x:b"])
-    bench.queue_up("t", names=AB, mode="shared")
-    bench.queue_up("u", names=BC, mode="shared")
-    bench.release("s", names=["x:b"])
-    assert bench.heard(heard["t"])
-    assert bench.heard(heard["u"])
-    assert {"t", "u"} == set(bench.holders("x:b"))
 
 
 def test_a_repeated_acquire_of_a_set_changes_nothing(bench: Bench) -> None:
