@@ -285,6 +285,13 @@ def test_plain_commands_are_applied_with_the_release(
     assert set() == server_side.left_of(name)
 
 
+def test_plain_commands_may_come_from_a_generator(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    world.do(held(world, Lock(name)), "commit", (("INCR", f"data:{name}") for _ in range(3)))
+    assert b"3" == client.get(f"data:{name}")
+
+
 @pytest.mark.parametrize(
     ("commands", "error", "message"),
     [

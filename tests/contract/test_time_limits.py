@@ -81,24 +81,12 @@ def works(lock: Lock) -> None:
 
 
 @RAISES
+@pytest.mark.parametrize("brief_waits", [0, 3], ids=["aloud", "silently"])
 def test_while_it_waits_for_a_holder(
-    kind: type[BaseException], threads: Threads, name: str, server_side: Observer
+    kind: type[BaseException], brief_waits: int, threads: Threads, name: str, server_side: Observer
 ) -> None:
     lock = Lock(name, lease=LEASE, wait=PATIENCE)
-    hold = held(threads, lock)
-    with Alarm(kind).when(lambda: server_side.waiters(name) == 1), lock:
-        pass
-    assert 0 == server_side.waiters(name)
-    threads.release(hold)
-    works(lock)
-
-
-@RAISES
-def test_while_it_asks_silently(
-    kind: type[BaseException], threads: Threads, name: str, server_side: Observer
-) -> None:
-    lock = Lock(name, lease=LEASE, wait=PATIENCE)
-    for _ in range(3):  # brief waits, after which the next question wants no reply
+    for _ in range(brief_waits):  # after which the next question wants no reply
         hold = held(threads, lock)
         thread = threading.Thread(
             target=lambda hold=hold: (

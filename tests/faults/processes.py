@@ -85,6 +85,12 @@ class Crew:
         self._workers += started
         return [worker.ready() for worker in started]
 
+    def line_up(self, name: str, *workers: Worker, **options: Any) -> None:
+        """Have these wait for a lock, one after the other."""
+        for place, worker in enumerate(workers, start=1):
+            worker.tell("acquire", name=name, **options)
+            self.server_side.until_waiters(name, place)
+
     def close(self) -> None:
         for worker in self._workers:
             worker.close()

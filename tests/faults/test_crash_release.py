@@ -27,9 +27,7 @@ def test_a_waiter_has_the_lock_of_a_killed_holder_within_half_a_second(
         lock = f"{name}:{turn}"
         holder, first, second = crew.hire(3)
         holder.ask("acquire", name=lock, lease=60, crash_release=True, renew=renew)
-        for place, worker in enumerate((first, second), start=1):
-            worker.tell("acquire", name=lock)
-            crew.server_side.until_waiters(lock, place)
+        crew.line_up(lock, first, second)
         killed = time.monotonic()
         holder.kill()
         granted = first.answer()
@@ -57,11 +55,9 @@ def test_who_comes_later_and_does_not_wait_has_it_too(crew: Crew, name: str, wor
 
 def test_a_holder_that_was_handed_the_lock_is_watched_too(crew: Crew, name: str) -> None:
     first, second, third = crew.hire(3)
-    options = {"name": name, "lease": 60, "crash_release": True}
-    first.ask("acquire", **options)
-    for place, worker in enumerate((second, third), start=1):
-        worker.tell("acquire", **options)
-        crew.server_side.until_waiters(name, place)
+    options = {"lease": 60, "crash_release": True}
+    first.ask("acquire", name=name, **options)
+    crew.line_up(name, second, third, **options)
     first.ask("release")
     assert second.answer()["granted"]
     second.kill()

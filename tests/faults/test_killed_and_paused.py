@@ -26,9 +26,7 @@ def test_the_lock_of_a_killed_holder_reaches_the_first_waiter_within_its_lease(
         lock = f"{name}:{turn}"
         holder, first, second = crew.hire(3)
         holder.ask("acquire", name=lock, lease=1.0)
-        for place, worker in enumerate((first, second), start=1):
-            worker.tell("acquire", name=lock)
-            crew.server_side.until_waiters(lock, place)
+        crew.line_up(lock, first, second)
         killed = time.monotonic()
         holder.kill()
         granted = first.answer()
@@ -49,9 +47,7 @@ def test_a_waiter_killed_in_mid_queue_does_not_delay_the_next_hand_off(
         lock = f"{name}:{turn}"
         holder, doomed, heir, last = crew.hire(4)
         holder.ask("acquire", name=lock)
-        for place, worker in enumerate((doomed, heir, last), start=1):
-            worker.tell("acquire", name=lock)
-            crew.server_side.until_waiters(lock, place)
+        crew.line_up(lock, doomed, heir, last)
         doomed.kill()
         freed = holder.ask("release")["at"]
         granted = heir.answer()
@@ -66,10 +62,7 @@ def test_a_waiter_killed_in_mid_queue_does_not_delay_the_next_hand_off(
 def test_a_stopped_waiter_delays_the_queue_by_its_lease_at_most(crew: Crew, name: str) -> None:
     holder, stopped, heir = crew.hire(3)
     holder.ask("acquire", name=name)
-    stopped.tell("acquire", name=name, lease=1.0)
-    crew.server_side.until_waiters(name, 1)
-    heir.tell("acquire", name=name, lease=1.0)
-    crew.server_side.until_waiters(name, 2)
+    crew.line_up(name, stopped, heir, lease=1.0)
     stopped.send(signal.SIGSTOP)
     freed = holder.ask("release")["at"]
     granted = heir.answer()

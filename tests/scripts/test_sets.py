@@ -11,7 +11,6 @@ from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.support import stored
 
 AB = ("x:a", "x:b")
-BC = ("x:b", "x:c")
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])

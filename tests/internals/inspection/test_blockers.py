@@ -19,7 +19,7 @@ from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
 from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.termination import fits
 from tests.django.command_calls import Terminal, run
-from tests.support.parties import MINUTES, ask
+from tests.support.parties import MINUTES, ask, stand_in_a_chain
 from tests.support.world import until
 
 
@@ -226,6 +226,15 @@ def test_a_real_queue_is_shown_as_a_tree(contended: None) -> None:
     assert lines[12].startswith("└─ ")
     assert lines[13].startswith("   └─ ")
     assert f"{me} below (" in lines[13]
+
+
+def test_a_hundred_that_wait_for_each_other_are_all_shown(name: str) -> None:
+    with override_settings(REDIS_LOCKS={"PREFIX": name}):
+        stand_in_a_chain(100)
+        lines = run("blocking")[0].splitlines()
+    assert 100 == sum(" waits " in line for line in lines)
+    assert 2 == sum(line.endswith(", and more below in a tree of its own") for line in lines)
+    assert 103 == len(lines)
 
 
 def test_however_long_the_names_are_each_line_says_who_waits_and_for_how_long(
