@@ -51,13 +51,6 @@ def test_leaving_a_lock_whose_lease_ended_hands_it_on(bench: Bench) -> None:
     assert "c" == bench.holder()
 
 
-def test_leaving_a_free_lock_finds_nobody(bench: Bench) -> None:
-    now, ends, claim = bench.abandon("a")
-    assert int(now) > 0
-    assert ("0", "") == (ends, claim)
-    assert set() == bench.all_keys()
-
-
 def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b")

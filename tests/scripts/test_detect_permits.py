@@ -64,16 +64,6 @@ def test_permits_are_in_the_way_of_who_wants_the_lock_alone(bench: Bench) -> Non
     assert "1" == detect(bench, "A.2", S)
 
 
-def test_any_one_who_shares_the_lock_is_in_the_way_of_who_wants_a_permit(bench: Bench) -> None:
-    bench.acquire("A.1", names=X)
-    for token in ("P.1", "Q.1"):
-        assert "1" == bench.acquire(token, names=S, mode="shared")[0]
-    stand(bench, "A.2", S, "permit:3")
-    assert "0" == detect(bench, "A.2", S, mode="permit:3")
-    stand(bench, "P.2", X)
-    assert "1" == detect(bench, "P.2", X)
-
-
 def test_a_permit_to_spare_ends_a_circle_of_those_before_it_in_queue_too(bench: Bench) -> None:
     """A stands behind W for a permit that Q gives back some day, though P waits for A."""
     bench.acquire("A.1", names=X)

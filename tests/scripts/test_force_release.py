@@ -48,14 +48,6 @@ def test_the_first_waiter_is_told_of_a_higher_fencing_token(bench: Bench) -> Non
     assert fence < int(granted) == bench.fence()
 
 
-def test_it_ends_those_that_were_named_and_no_others(bench: Bench) -> None:
-    for token in "abc":
-        bench.acquire(token, mode="shared")
-    fence, ended = force(bench, "a", "gone", "c")
-    assert (["a", "c"], ["b"]) == (ended, bench.holders())
-    assert bench.fence() < fence
-
-
 def test_repeated_it_says_the_same_and_leaves_the_successor_alone(bench: Bench) -> None:
     bench.listen("b")
     bench.acquire("a")
@@ -65,14 +57,6 @@ def test_repeated_it_says_the_same_and_leaves_the_successor_alone(bench: Bench) 
     assert first == force(bench, "a")
     assert ("b", last) == (bench.holder(), bench.last_fence())
     assert (0, []) == force(bench, "a", by="o.2")  # another one, later
-
-
-def test_who_only_waits_is_not_ended(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    last = bench.last_fence()
-    assert (0, []) == force(bench, "b")
-    assert ("a", ["b"], last) == (bench.holder(), bench.queued(), bench.last_fence())
 
 
 def test_a_hold_whose_lease_has_ended_is_not_ended_again_but_the_lock_goes_on(

@@ -6,7 +6,6 @@ import pytest
 
 from redis_locks import scripts
 from redis_locks.values import modes
-from redis_locks.values.keys import lock_keys
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.scripts.rows import AB, A, B, asked, lock, queue_up
 from tests.scripts.test_detect import LOOK
@@ -62,28 +61,6 @@ def test_a_model_and_its_rows_exclude_each_other_by_the_same_table(bench: Bench,
         assert lock(bench, "a", A, held) == free
         for token, names in (("a", A), ("b", ("M",))):
             bench.release(token, names=names)
-
-
-def test_three_modes_that_go_together_hold_and_leave_in_any_order(bench: Bench) -> None:
-    assert lock(bench, "a", A, "no_key")
-    assert lock(bench, "b", A, "key_share")
-    assert lock(bench, "c", A, "key_share")
-    assert not lock(bench, "d", A, "shared")
-    assert bench.release("a", names=A)
-    assert lock(bench, "d", A, "shared")
-    assert not lock(bench, "e", A, "no_key")
-    for token in "bcd":
-        assert bench.release(token, names=A)
-    assert bench.is_idle(*A)
-
-
-def test_a_sharer_that_died_does_not_count(bench: Bench) -> None:
-    lock(bench, "a", A, "shared")
-    lock(bench, "b", A, "key_share")
-    for name in A:
-        bench.client.zadd(lock_keys(bench.prefix, 0, name).sharers, {"a": 1})
-    assert lock(bench, "c", A, "no_key")
-    assert {"b", "c"} == set(bench.holders("M:a"))
 
 
 def test_who_waits_for_a_row_keeps_nobody_from_another(bench: Bench) -> None:
@@ -160,14 +137,6 @@ def test_a_place_at_the_model_that_expired_is_not_waited_for(bench: Bench) -> No
     assert "1" == bench.acquire("w", mode=asked("exclusive"), names=A, wait=FOR_EVER)[0]
 
 
-def test_a_dead_row_waiter_keeps_nobody_waiting(bench: Bench) -> None:
-    bench.acquire("m", names=["M"])
-    bench.queue_up("w", mode=asked("exclusive"), names=A)  # nobody listens on its channel
-    bench.release("m", names=["M"])
-    assert lock(bench, "v", A)
-    assert [] == queue_of(bench, "M") + queue_of(bench, "M:a")
-
-
 def test_a_refusal_names_the_lock_and_the_holder_in_the_way(bench: Bench) -> None:
     lock(bench, "z", B, "exclusive")
     now = int(bench.acquire("s", mode=asked("key_share"), names=A, lease=5000)[2])
@@ -187,17 +156,6 @@ def test_a_waiter_is_shown_with_what_it_wants_of_each_lock(bench: Bench) -> None
         for name in A
     ]
     assert ["intent:no_key", "no_key"] == shown
-
-
-def test_a_repeated_acquire_keeps_place_and_hold(bench: Bench) -> None:
-    lock(bench, "a", A)
-    queue_up(bench, "w", A)
-    queue_up(bench, "w", A)
-    assert ["w"] == queue_of(bench, "M:a")
-    assert bench.acquire("a", mode=asked("exclusive"), names=A)[0] == "1"
-    assert bench.release("a", names=A)
-    assert not lock(bench, "b", A)
-    assert bench.acquire("w", mode=asked("exclusive"), names=A, wait=FOR_EVER)[0] == "1"
 
 
 def detect(bench: Bench, token: str, names: tuple[str, ...], mode: str) -> str:
