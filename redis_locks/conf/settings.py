@@ -146,7 +146,7 @@ def servers_of(configured: object) -> Settings | None:
         return None
     try:
         found = {
-            ENTRIES[key].field: _read(key, configured[key])
+            key.lower(): _read(key, configured[key])
             for key in ("CONNECTION", "SERVERS")
             if key in configured
         }
@@ -185,7 +185,7 @@ def get_settings() -> Settings:
     found = problems(configured)
     if found:
         raise ImproperlyConfigured(" ".join(str(problem) for problem in found))
-    values = {ENTRIES[key].field: _read(key, value) for key, value in configured.items()}
+    values = {key.lower(): _read(key, value) for key, value in configured.items()}
     return Settings(**cast("dict[str, Any]", values))
 
 

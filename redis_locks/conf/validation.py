@@ -69,32 +69,20 @@ def _prefix(value: object, entry: str) -> str:
     return value
 
 
-def _wait(value: object, entry: str) -> float | None:
-    return wait_seconds(value, argument=entry)
-
-
-def _deadlock_timeout(value: object, entry: str) -> float | None:
-    number = None if value is None else seconds(value, argument=entry)
-    if number is not None and not 0 < number <= MAX_SECONDS:
+def _deadlock_timeout(value: object, entry: str) -> float:
+    number = seconds(value, entry)
+    if not 0 < number <= MAX_SECONDS:
         msg = f"{entry} must be greater than 0 and at most a year, not {value!r}"
         raise ValueError(msg)
     return number
 
 
 def _lease(value: object, entry: str) -> float:
-    return lease_ms(value, argument=entry) / 1000
+    return lease_ms(value, entry) / 1000
 
 
-def _max_hold(value: object, entry: str) -> float | None:
-    return None if value is None else span_seconds(value, argument=entry)
-
-
-def _timeout(value: object, entry: str) -> float:
-    return span_seconds(value, argument=entry)
-
-
-def _flag_or_none(value: object, entry: str) -> bool | None:
-    return None if value is None else flag(value, entry)
+def _or_none(read: Callable[[object, str], object]) -> Callable[[object, str], object]:
+    return lambda value, entry: None if value is None else read(value, entry)
 
 
 TELEMETRY: Final = {
@@ -123,8 +111,6 @@ def _alerts(value: object, entry: str) -> object:
     # Not imported above: projects without alerts of their own do not need it at start.
     from redis_locks.values.lock_alert import LockAlert
 
-    if value is None:
-        return None
     if not isinstance(value, (list, tuple)):
         msg = f"{entry} must be a list of LockAlert, not {value!r}"
         raise TypeError(msg)
@@ -144,9 +130,7 @@ NameFunction = Callable[[str, str], object]
 """Gets a name as code gives it, and what it is of; returns the name on the server."""
 
 
-def _name_function(value: object, entry: str) -> NameFunction | None:
-    if value is None:
-        return None
+def _name_function(value: object, entry: str) -> NameFunction:
     if not isinstance(value, str):
         msg = f"{entry} must be a dotted path such as 'project.tenants.lock_name', not {value!r}"
         raise TypeError(msg)
@@ -178,115 +162,86 @@ def _is_installed(module: str) -> bool:
 
 
 class Entry(NamedTuple):
-    """One entry: its field of `Settings`, what reads its value or raises, and how to put it right."""
+    """One entry: what reads its value or raises, and how to put it right."""
 
-    field: str
     read: Callable[[object, str], object]
     hint: str
 
 
 ENTRIES: Mapping[str, Entry] = {
     "CONNECTION": Entry(
-        "connection",
         _connection,
         "Give a CACHES alias, or a redis://, valkey://, unix://, redis+sentinel:// or redis+cluster:// URL. "
         "The dotted path of a callable that returns a redis.Redis or a redis.RedisCluster will do, too.",
     ),
     "SERVERS": Entry(
-        "servers",
         _servers,
         "Give each server a name, and a value as for CONNECTION. Choose one by using='billing'; 'default' "
         "stands in for CONNECTION.",
     ),
-    "PREFIX": Entry("prefix", _prefix, 'Use a short word such as "redis_locks".'),
+    "PREFIX": Entry(_prefix, 'Use a short word such as "redis_locks".'),
     "NAME_FUNCTION": Entry(
-        "name_function",
-        _name_function,
+        _or_none(_name_function),
         "Give the dotted path of a function of a name and its kind that returns the name on the server, or None.",
     ),
-    "WAIT": Entry(
-        "wait",
-        _wait,
-        "Give seconds, 0 to not wait at all, or None to wait for ever.",
-    ),
+    "WAIT": Entry(wait_seconds, "Give seconds, 0 to not wait at all, or None to wait for ever."),
     "REQUEST_DEADLINE": Entry(
-        "request_deadline",
-        _wait,
-        "Give the seconds that all waits of a request may take together, or None.",
+        wait_seconds, "Give the seconds that all waits of a request may take together, or None."
     ),
     "REPLY_TIMEOUT": Entry(
-        "reply_timeout",
-        _timeout,
+        span_seconds,
         "Give the seconds after which a call gives up a server that says nothing, such as 2.0.",
     ),
     "RELEASE_TIMEOUT": Entry(
-        "release_timeout",
-        _timeout,
+        span_seconds,
         "Give the seconds for which a release waits for its server, such as 5.0. Afterwards it goes on in the background.",
     ),
-    "LEASE": Entry("lease", _lease, "Give seconds greater than 0, such as 10.0."),
-    "RENEW": Entry("renew", flag, "True renews holds in the background."),
+    "LEASE": Entry(_lease, "Give seconds greater than 0, such as 10.0."),
+    "RENEW": Entry(flag, "True renews holds in the background."),
     "MAX_HOLD": Entry(
-        "max_hold",
-        _max_hold,
+        _or_none(span_seconds),
         "Give the seconds for which holds are renewed while their event loop stands still; None is 30 leases.",
     ),
     "DEADLOCK_TIMEOUT": Entry(
-        "deadlock_timeout",
-        _deadlock_timeout,
+        _or_none(_deadlock_timeout),
         "Give the seconds after which a wait looks for a deadlock, or None to look only when another waiter asks.",
     ),
     "LOG_LOCK_WAITS": Entry(
-        "log_lock_waits",
-        flag,
-        "True warns in the log of each wait that lasts longer than DEADLOCK_TIMEOUT.",
+        flag, "True warns in the log of each wait that lasts longer than DEADLOCK_TIMEOUT."
     ),
-    "STATISTICS": Entry(
-        "statistics", flag, "True counts what happens to each lock, for the admin's figures."
-    ),
+    "STATISTICS": Entry(flag, "True counts what happens to each lock, for the admin's figures."),
     "HISTORY": Entry(
-        "history",
         whole_number(0, MAX_HISTORY),
         "Give the number of past holds to keep for each lock, such as 50; 0 keeps none.",
     ),
     "WARN_ORDER": Entry(
-        "warn_order",
-        _flag_or_none,
+        _or_none(flag),
         "True warns in the log of locks taken in opposite orders; None does so if DEBUG is on.",
     ),
     "PARTITIONS": Entry(
-        "partitions",
         whole_number(1, MAX_PARTITIONS),
         "Leave it at 1 unless the server is a cluster; then 64 is a good number.",
     ),
     "REPLICAS": Entry(
-        "replicas",
         whole_number(0, MAX_REPLICAS),
         "Give the number of replicas that have to know of a grant before it counts; 0 asks none.",
     ),
     "MAX_CONNECTIONS": Entry(
-        "max_connections",
         whole_number(LEAST_CONNECTIONS, MOST_CONNECTIONS),
         "Give the most connections that the threads of a process may open to one server, such as 64.",
     ),
     "CONFLICT_STATUS": Entry(
-        "conflict_status",
-        error_status,
-        "Give the HTTP status of a view whose lock is held, such as 423 or 409.",
+        error_status, "Give the HTTP status of a view whose lock is held, such as 423 or 409."
     ),
     "ON_UNAVAILABLE": Entry(
-        "on_unavailable",
         one_of(*get_args(OnUnavailable)),
         "Say what happens when Redis cannot be asked: 'respond' lets views answer 503, 'proceed' runs without the lock.",
     ),
     "TELEMETRY": Entry(
-        "telemetry",
-        _telemetry,
-        "Name where metrics go, and install the package for it; [] sends none.",
+        _telemetry, "Name where metrics go, and install the package for it; [] sends none."
     ),
     "ALERTS": Entry(
-        "alerts",
-        _alerts,
+        _or_none(_alerts),
         'Give rules such as LockAlert("oldest_wait", above=60); None is the default rules, [] is none.',
     ),
 }

@@ -12,7 +12,7 @@ MAX_SECONDS = 365 * 24 * 3600.0
 """Longest lease or wait, in seconds: one year."""
 
 
-def seconds(value: object, *, argument: str) -> float:
+def seconds(value: object, argument: str) -> float:
     """Return `value` as a finite number of seconds.
 
     Raises:
@@ -32,7 +32,7 @@ def seconds(value: object, *, argument: str) -> float:
     return number
 
 
-def span_seconds(value: object, *, argument: str) -> float:
+def span_seconds(value: object, argument: str) -> float:
     """Return a time that does not end at once; raises TypeError and ValueError as `lease_ms` does."""
     number = seconds(value, argument=argument)
     if not MIN_LEASE <= number <= MAX_SECONDS:
@@ -41,7 +41,7 @@ def span_seconds(value: object, *, argument: str) -> float:
     return number
 
 
-def lease_ms(value: object, *, argument: str = "lease") -> int:
+def lease_ms(value: object, argument: str = "lease") -> int:
     """Return a lease given in seconds as whole milliseconds, rounded up.
 
     Raises:
@@ -51,7 +51,7 @@ def lease_ms(value: object, *, argument: str = "lease") -> int:
     return math.ceil(round(span_seconds(value, argument=argument) * 1000, 6))
 
 
-def wait_seconds(value: object, *, argument: str = "wait") -> float | None:
+def wait_seconds(value: object, argument: str = "wait") -> float | None:
     """Return a wait in seconds; 0 means do not wait, None means wait for ever.
 
     Raises:

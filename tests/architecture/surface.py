@@ -454,9 +454,9 @@ def _settings() -> Iterator[str]:
     from redis_locks.conf.settings import Settings
     from redis_locks.conf.validation import ENTRIES
 
-    for key, entry in sorted(ENTRIES.items()):
-        annotation = inspect.get_annotations(Settings)[entry.field]
-        yield f"{key}: {_annotation(annotation)} = {Settings._field_defaults[entry.field]!r}"
+    for key in sorted(ENTRIES):
+        annotation = inspect.get_annotations(Settings)[key.lower()]
+        yield f"{key}: {_annotation(annotation)} = {Settings._field_defaults[key.lower()]!r}"
 
 
 def _command() -> Iterator[str]:
