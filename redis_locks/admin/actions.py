@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
 
@@ -17,7 +17,6 @@ from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
-from redis_locks import inspection
 from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.table_rows import HolderRow, PartyRow, mark_of
 from redis_locks.connections.backends import blocking_answer
@@ -40,8 +39,6 @@ class Ending(ABC, Generic[Party]):
     view: ClassVar[str]
     """The name of its page and of its template."""
     permission: ClassVar[str]
-    done: ClassVar[audit.Action]
-    """What was done, for the log of the process, which is English."""
     nothing: ClassVar[str | Promise]
     """What the user is told if there is none to be shown."""
     had_ended: ClassVar[str | Promise]
@@ -63,8 +60,8 @@ class Ending(ABC, Generic[Party]):
         """Return a party as it is shown, in a snapshot that was read at `at`."""
 
     @abstractmethod
-    def end(self, name: str, parties: Sequence[Party], using: str | None) -> Iterator[Party]:
-        """End them on a server; yields those that had not ended by themselves."""
+    def end(self, deed: audit.Deed, name: str, parties: Sequence[Party]) -> Sequence[Party]:
+        """End them, and return those that had not ended by themselves."""
 
     @abstractmethod
     def describe(self, party: Party) -> str:
@@ -78,13 +75,26 @@ class Ending(ABC, Generic[Party]):
     def counted(self, count: int) -> str:
         """Return how many were ended, as a sentence for the user."""
 
+    def listed(self, parties: Sequence[Party]) -> str:
+        """Return parties as a part of a sentence."""
+        return get_text_list(list(map(self.describe, parties)), pgettext("locks", "and"))
+
+    def tell(self, request: HttpRequest, parties: Sequence[Party], ended: Sequence[Party]) -> None:
+        """Tell the user which of the parties that were still there were ended."""
+        if not parties:
+            messages.warning(request, str(self.had_ended))
+        elif not ended:
+            messages.warning(request, str(self.ended_itself))
+        else:
+            text = str(self.success) % {"parties": self.listed(ended)}
+            messages.success(request, f"{text} {self.outcome(ended)}")
+
 
 class Releasing(Ending[HolderInfo]):
     """Holds, by force-release: all of a lock, or those that the user chooses."""
 
     view = "release"
     permission = "redis_locks.release_lock"
-    done = "force-released"
     nothing = gettext_lazy("Nobody holds this lock: there is nothing to release.")
     had_ended = gettext_lazy("The hold that you were shown has ended; nothing was force-released.")
     ended_itself = gettext_lazy("The hold had just ended by itself; nothing was force-released.")
@@ -108,12 +118,10 @@ class Releasing(Ending[HolderInfo]):
         return HolderRow.of(party, at)
 
     def end(
-        self, name: str, parties: Sequence[HolderInfo], using: str | None
-    ) -> Iterator[HolderInfo]:
+        self, deed: audit.Deed, name: str, parties: Sequence[HolderInfo]
+    ) -> Sequence[HolderInfo]:
         """Force-release them."""
-        tokens = [hold.token for hold in parties]
-        released = inspection.force_release(name, using=using, tokens=tokens)
-        yield from (hold for hold in parties if hold.token in released.tokens)
+        return deed.force_release(name, parties)[0]
 
     def describe(self, party: HolderInfo) -> str:
         """Return the holder, and the fencing token that tells its writes."""
@@ -139,7 +147,6 @@ class Cancelling(Ending[WaiterInfo]):
 
     view = "cancel"
     permission = "redis_locks.cancel_waiter"
-    done = "cancelled"
     nothing = gettext_lazy("The wait that you were shown has ended: there is nothing to cancel.")
     had_ended = gettext_lazy("The wait that you were shown has ended; nothing was cancelled.")
     ended_itself = gettext_lazy("The wait had just ended by itself; nothing was cancelled.")
@@ -163,10 +170,10 @@ class Cancelling(Ending[WaiterInfo]):
         return PartyRow.of(party, at)
 
     def end(
-        self, name: str, parties: Sequence[WaiterInfo], using: str | None
-    ) -> Iterator[WaiterInfo]:
+        self, deed: audit.Deed, name: str, parties: Sequence[WaiterInfo]
+    ) -> Sequence[WaiterInfo]:
         """Cancel them."""
-        yield from (party for party in parties if inspection.cancel(party, using=using))
+        return deed.cancel(name, parties)
 
     def describe(self, party: WaiterInfo) -> str:
         """Return the waiter."""
@@ -193,30 +200,6 @@ def existing(name: str, using: str | None, most: int | None = MOST_WAITERS) -> L
         return blocking_answer(using, partial(read_lock, name=validate_name(name), most=most))
     except ValueError as error:
         raise Http404(str(error)) from error
-
-
-def end_shown(
-    ending: Ending[Party],
-    model_admin: admin.ModelAdmin[Lock],
-    request: HttpRequest,
-    pages: ServerPages,
-    name: str,
-    reason: str,
-    shown: Collection[str],
-) -> None:
-    """End what the user was shown of a lock, and tell the user; see `end_logged`."""
-    parties, ended = end_logged(ending, model_admin, request, pages, name, reason, shown)
-    if not parties:
-        messages.warning(request, str(ending.had_ended))
-    elif not ended:
-        messages.warning(request, str(ending.ended_itself))
-    else:
-        text = str(ending.success) % {"parties": _listed(ending, ended)}
-        messages.success(request, f"{text} {ending.outcome(ended)}")
-
-
-def _listed(ending: Ending[Party], parties: Sequence[Party]) -> str:
-    return get_text_list([ending.describe(party) for party in parties], pgettext("locks", "and"))
 
 
 def end_logged(
@@ -254,19 +237,17 @@ def end_logged(
     # Locks of several servers have one log if their names are the same.
     where = f"{pages.label(pages.using)}: " if pages.using else ""
 
-    def entry_of(text: str | Promise, its: Sequence[Party]) -> str:
+    def entry_of(text: str | Promise, whose: Sequence[Party]) -> str:
         # Everybody reads the log, whatever the language of the user who is at work.
         with translation.override(settings.LANGUAGE_CODE):
-            return where + str(text) % {"parties": _listed(ending, its), "reason": reason}
+            return where + str(text) % {"parties": ending.listed(whose), "reason": reason}
 
     # Before it is done: there may be an entry without an end, but never the reverse.
     message = entry_of(ending.log_done, parties)
     entry = model_admin.log_change(request, Lock(name=name), message)
     deed = audit.Deed(request.user.get_username(), reason, pages.using)
     try:
-        with deed.ending(ending.done, name, parties) as ended:
-            for party in ending.end(name, parties, pages.using):
-                ended.append(party)  # one by one, for the next one may fail
+        ended = ending.end(deed, name, parties)
     except LockBackendError:
         entry.change_message = entry_of(ending.log_unknown, parties)
         entry.save(update_fields=["change_message"])

@@ -6,6 +6,7 @@ So `lock_views` is imported with the first request for one.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Lock]
 else:
     _ModelAdmin = admin.ModelAdmin
+
+_VIEWS = ("badge", "data", "bulk", "stats", "waits", "deadlocks")
+_VIEWS_OF_A_LOCK = ("live", "release", "cancel")
+"""The methods of `LockViews` that have an address of their own."""
 
 INDEX_TEMPLATE = "admin/redis_locks/index.html"
 
@@ -59,45 +64,23 @@ class LockAdmin(_ModelAdmin):
 
     def get_urls(self) -> list[URLPattern]:
         """Add the addresses of the live data, of force-release and of cancel."""
-        view = self.admin_site.admin_view
-        own = [
-            path("badge/", view(self.badge), name="redis_locks_lock_badge"),
-            path("data/", view(self.list_data), name="redis_locks_lock_data"),
-            path("bulk/", view(self.bulk), name="redis_locks_lock_bulk"),
-            path("stats/", view(self.stats), name="redis_locks_lock_stats"),
-            path("waits/", view(self.waits), name="redis_locks_lock_waits"),
-            path("deadlocks/", view(self.deadlocks), name="redis_locks_lock_deadlocks"),
-            path("<path:object_id>/live/", view(self.lock_data), name="redis_locks_lock_live"),
-            path("<path:object_id>/release/", view(self.release), name="redis_locks_lock_release"),
-            path("<path:object_id>/cancel/", view(self.cancel), name="redis_locks_lock_cancel"),
-        ]
+        own = [self._url(f"{view}/", view) for view in _VIEWS]
+        own += [self._url(f"<path:object_id>/{view}/", view) for view in _VIEWS_OF_A_LOCK]
         return own + super().get_urls()
+
+    def _url(self, route: str, view: str) -> URLPattern:
+        answer = self.admin_site.admin_view(partial(self._answer, view))
+        return path(route, answer, name=f"redis_locks_lock_{view}")
+
+    def _answer(self, view: str, request: HttpRequest, **lock: Any) -> HttpResponse:
+        answer: HttpResponse = getattr(self._views(request), view)(**lock)
+        return answer
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """The list, with its filters."""
         return self._views(request).lock_list(extra_context)
-
-    def list_data(self, request: HttpRequest) -> HttpResponse:
-        """The news of the list, as JSON."""
-        return self._views(request).list_data()
-
-    def badge(self, request: HttpRequest) -> HttpResponse:
-        """How many locks have waiters, for the admin's index, as JSON; 204 if no server says so at once."""
-        return self._views(request).badge()
-
-    def stats(self, request: HttpRequest) -> HttpResponse:
-        """How often locks were acquired and contended, and how long waits and holds were."""
-        return self._views(request).stats()
-
-    def waits(self, request: HttpRequest) -> HttpResponse:
-        """The news of the waits in progress, as JSON."""
-        return self._views(request).waits()
-
-    def deadlocks(self, request: HttpRequest) -> HttpResponse:
-        """The deadlocks of the last hour: sessions, locks and lines of code."""
-        return self._views(request).deadlocks()
 
     def change_view(
         self,
@@ -114,22 +97,6 @@ class LockAdmin(_ModelAdmin):
     ) -> HttpResponse:
         """What operators did to the locks of this name, on any server."""
         return self._views(request).operators_log(object_id, extra_context)
-
-    def lock_data(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The news of one lock, as JSON."""
-        return self._views(request).lock_data(object_id)
-
-    def release(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask for a reason by GET; end the holds that were shown by POST."""
-        return self._views(request).release(object_id)
-
-    def cancel(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Ask for a reason by GET; end the waits that were shown by POST."""
-        return self._views(request).cancel(object_id)
-
-    def bulk(self, request: HttpRequest) -> HttpResponse:
-        """Show what a filter finds, and ask for a reason, by GET; end what was ticked by POST."""
-        return self._views(request).bulk()
 
     def _views(self, request: HttpRequest) -> LockViews:
         from redis_locks.admin.lock_views import LockViews

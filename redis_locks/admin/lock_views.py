@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from functools import cached_property, partial
 from typing import Any
@@ -22,7 +22,14 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
-from redis_locks.admin.actions import Cancelling, Ending, Releasing, end_logged, end_shown, existing
+from redis_locks.admin.actions import (
+    Cancelling,
+    Ending,
+    Party,
+    Releasing,
+    end_logged,
+    existing,
+)
 from redis_locks.admin.bulk import MOST_PARTIES, BulkSelection, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
 from redis_locks.admin.page_content import (
@@ -34,7 +41,7 @@ from redis_locks.admin.page_content import (
 from redis_locks.admin.paths import ServerPages, from_path
 from redis_locks.admin.screens import Screen
 from redis_locks.admin.script_texts import script_texts
-from redis_locks.admin.server_strip import Strip, away, contended_now, shared_survey
+from redis_locks.admin.server_strip import away, contended_now, shared_survey, strip
 from redis_locks.admin.statistics import exported, stats_context
 from redis_locks.admin.table_rows import CircleRow, GroupRow, mark_of
 from redis_locks.admin.waits import waits_screen
@@ -95,7 +102,7 @@ class LockViews:
         }
         return self._page("list", context | (extra_context or {}), self._list)
 
-    def list_data(self) -> HttpResponse:
+    def data(self) -> HttpResponse:
         """Return the news of the list, as JSON."""
         return self._news(self._list)
 
@@ -160,7 +167,7 @@ class LockViews:
         context = self._lock_context(name) | (extra_context or {})
         return self._page("detail", context, partial(self._lock, name))
 
-    def lock_data(self, object_id: str) -> HttpResponse:
+    def live(self, object_id: str) -> HttpResponse:
         """Return the news of one lock, as JSON."""
         return self._news(partial(self._lock, from_path(object_id)))
 
@@ -171,16 +178,10 @@ class LockViews:
         entries = LogEntry.objects.filter(
             object_id=name, content_type=get_content_type_for_model(Lock)
         ).select_related("user")
-        pages = Paginator(entries.order_by("-action_time", "-pk"), LOGGED_A_PAGE)
-        number = min(page_number(self._request.GET.get("p", "")), pages.num_pages)
-        shown = {
-            "number": number,
-            "before": number - 1,
-            "after": number + 1,
-            "pages": pages.num_pages,
-            "object_list": pages.page(number).object_list,
-        }
-        context = self._lock_context(name) | {"page": shown} | (extra_context or {})
+        every = Paginator(entries.order_by("-action_time", "-pk"), LOGGED_A_PAGE)
+        shown = every.get_page(page_number(self._request.GET.get("p", "")))
+        logged = {"number": shown.number, "pages": every.num_pages, "entries": shown.object_list}
+        context = self._lock_context(name) | {"page": logged} | (extra_context or {})
         return self._respond("operators_log", context)
 
     def release(self, object_id: str) -> HttpResponse:
@@ -202,14 +203,11 @@ class LockViews:
             require_answer(pages.using)
             if request.method == "POST" and form.is_valid():
                 reason = form.cleaned_data["reason"]
-                end_shown(ending, self._model_admin, request, pages, name, reason, marks)
+                ending.tell(request, *self._end_logged(ending, name, reason, marks))
                 return redirect(pages.url("change", name))
             lock = existing(name, pages.using)
         except LockBackendError as error:
-            messages.error(
-                request, _("Redis cannot be asked about this: %(error)s") % {"error": error}
-            )
-            return redirect(pages.url("change", name))
+            return self._not_asked(error, pages.url("change", name))
         # Django refuses a form with more than 1,000 fields.
         parties = ending.choose(lock, marks)[:MOST_PARTIES] if lock else []
         if lock is None or not parties:
@@ -247,10 +245,7 @@ class LockViews:
                 return redirect(back)
             selection = select(matching, tuple(endings.values()), pages.using)
         except LockBackendError as error:
-            messages.error(
-                request, _("Redis cannot be asked about this: %(error)s") % {"error": error}
-            )
-            return redirect(back)
+            return self._not_asked(error, back)
         if not selection.choices:
             messages.warning(request, _nobody(selection))
             return redirect(back)
@@ -277,7 +272,6 @@ class LockViews:
         *,
         drains: bool,
     ) -> None:
-        request, pages = self._request, self._pages
         done = dict.fromkeys(endings, 0)
         marks = chosen(ticked)
         # Waits first, as nobody is to get a lock whose wait is to end, too.
@@ -287,25 +281,34 @@ class LockViews:
                 (role, name), shown = left.popleft()
                 if role not in endings:
                     continue
-                _, its = end_logged(
-                    endings[role], self._model_admin, request, pages, name, reason, shown
-                )
-                done[role] += len(its)
-                others = set(shown) - {mark_of(party.token) for party in its}
+                _, ended = self._end_logged(endings[role], name, reason, shown)
+                done[role] += len(ended)
+                others = set(shown) - {mark_of(party.token) for party in ended}
                 if drains and role == "cancel" and others:
                     # A wait that was granted meanwhile is a hold with the same mark.
                     left.append((("release", name), list(others)))
         finally:
-            ended = sum(done.values())
+            in_all = sum(done.values())
             told = [endings[role].counted(count) for role, count in done.items()]
-            if gone := sum(map(len, marks.values())) - ended:
+            if gone := sum(map(len, marks.values())) - in_all:
                 text = ngettext(
                     "%(count)s of those ticked had ended by itself.",
                     "%(count)s of those ticked had ended by themselves.",
                     gone,
                 )
                 told.append(text % {"count": gone})
-            (messages.success if ended else messages.warning)(request, " ".join(told))
+            (messages.success if in_all else messages.warning)(self._request, " ".join(told))
+
+    def _end_logged(
+        self, ending: Ending[Party], name: str, reason: str, shown: Collection[str]
+    ) -> tuple[Sequence[Party], Sequence[Party]]:
+        pages = self._pages
+        return end_logged(ending, self._model_admin, self._request, pages, name, reason, shown)
+
+    def _not_asked(self, error: LockBackendError, url: str) -> HttpResponse:
+        text = _("Redis cannot be asked about this: %(error)s")
+        messages.error(self._request, text % {"error": error})
+        return redirect(url)
 
     def _list(self) -> Screen:
         form, order = FilterForm(self._request.GET), _order(self._request)
@@ -313,16 +316,16 @@ class LockViews:
         bulk_url = pages.path("bulk") if any(map(self._may, _ENDINGS)) else ""
         least = MOST if form.grouped else 0
         found = search(matching, order=order, read=shared_survey, using=pages.using, least=least)
-        strip = Strip.of(found, pages)
+        head = strip(found, pages)
         if form.grouped:
             rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]
             # The groups are few, and no lock's details are shown.
             shown = Page((), 1, 1, found)
             return list_screen(
-                shown, strip, pages, matching, order, bulk_url, group=rows[:MOST_GROUPS]
+                shown, head, pages, matching, order, bulk_url, group=rows[:MOST_GROUPS]
             )
         shown = page(page_number(self._request.GET.get("p", "")), found)
-        return list_screen(shown, strip, pages, matching, order, bulk_url)
+        return list_screen(shown, head, pages, matching, order, bulk_url)
 
     def _waits(self) -> Screen:
         return waits_screen(self._request.GET.get("q", ""), self._pages)

@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from django.core.paginator import Paginator
+
 from redis_locks import statistics
 from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.screens import Piece, Screen
-from redis_locks.admin.server_strip import Strip
 from redis_locks.admin.table_rows import (
     EventRow,
     GroupRow,
@@ -43,7 +44,7 @@ MOST_EVENTS = 10
 
 def list_screen(
     page: Page,
-    strip: Strip,
+    strip: Piece,
     pages: ServerPages,
     matching: Filter,
     order: str,
@@ -76,7 +77,7 @@ def list_screen(
     return Screen(
         now=found.survey.now,
         parts=(
-            Piece("strip", strip.facts, {"strip": strip}),
+            strip,
             Piece(
                 "filters",
                 (matching, page.found, there, whole, order, group is not None, bulk_url),
@@ -112,7 +113,7 @@ class LockView:
 
 def page_number(written: str) -> int:
     """Return the number of a page from an address; 1 if it is none."""
-    return int(written) if written.isdecimal() and len(written) < 10 else 1  # noqa: PLR2004
+    return max(1, int(written)) if written.isdecimal() and len(written) < 10 else 1  # noqa: PLR2004
 
 
 def lock_screen(
@@ -152,10 +153,8 @@ def lock_screen(
         **may,
     }
     parties = _parties(lock) if lock else []
-    last = max(1, -(-len(parties) // PARTIES_A_PAGE))
-    number = min(max(1, view.parties), last)
     # Only these become rows: a thousand may wait, and the page asks every two seconds.
-    shown = parties[(number - 1) * PARTIES_A_PAGE : number * PARTIES_A_PAGE]
+    shown = Paginator(parties, PARTIES_A_PAGE).get_page(view.parties)
     rows = [_row(*each, lock, may, pages) for each in shown] if lock else []
     listed = {
         "filled": bool(rows),
@@ -163,10 +162,8 @@ def lock_screen(
         "waiting": lock.waiting if lock else 0,
         "left_out": lock.holding + lock.waiting - len(parties) if lock else 0,
         "acts": any(may.values()),
-        "number": number,
-        "before": number - 1,
-        "after": number + 1,
-        "pages": last,
+        "number": shown.number,
+        "pages": shown.paginator.num_pages,
     }
     facts = [fact for root in tree for fact in root.facts()]
     branches = any(root.branches for root in tree)
@@ -200,7 +197,7 @@ def lock_screen(
                 {"timeline": chart, "choices": tuple(SPANS.values()), "keeping": keeping},
             ),
             _past_part(at, past, usual, view, keeping=keeping),
-            Piece("parties", (*listed.values(),), listed),
+            Piece("parties", list(listed.values()), listed),
             Piece(
                 "blocking",
                 (facts, whole, branches),
@@ -225,21 +222,14 @@ def _past_part(
 ) -> Piece:
     """Return a page of the holds that ended in the time that the chart shows, latest first."""
     ended = [hold for hold in past if hold.ended > at - view.span.seconds]
-    last = max(1, -(-len(ended) // PAST_A_PAGE))
-    number = min(max(1, view.past), last)
-    rows = [
-        PastHoldRow.of(hold, usual)
-        for hold in ended[(number - 1) * PAST_A_PAGE : number * PAST_A_PAGE]
-    ]
+    shown = Paginator(ended, PAST_A_PAGE).get_page(view.past)
     context = {
-        "past": rows,
+        "past": [PastHoldRow.of(hold, usual) for hold in shown],
         "ended": len(ended),
         "earlier": len(past) - len(ended),
         "kept": get_settings().history if len(past) >= get_settings().history else 0,
-        "past_number": number,
-        "past_before": number - 1,
-        "past_after": number + 1,
-        "past_pages": last,
+        "past_number": shown.number,
+        "past_pages": shown.paginator.num_pages,
         "past_span": view.span,
         "past_keeping": keeping,
     }

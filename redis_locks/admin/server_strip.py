@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -15,6 +15,7 @@ from django.utils.timezone import localtime, now
 from django.utils.translation import gettext as _
 
 from redis_locks.admin.paths import ServerPages
+from redis_locks.admin.screens import Piece
 from redis_locks.admin.table_rows import Headline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend, backend_for
@@ -37,67 +38,36 @@ _SHARE = 10
 """A survey that takes longer is kept for so many times what it took."""
 
 
-@dataclass(frozen=True)
-class Strip:
-    """The figures of all locks, whether they match or not."""
-
-    verdict: Headline
-    held: int
-    waiting: int
-    places: int
-    counted: bool
-    whole: bool
-    oldest_wait: str
-    waiting_since: str
-    long_wait: bool
-    gone: int
-    lost: int
-    deadlocks: int
-    list_url: str
-    waiting_url: str
-    worst_url: str
-    gone_url: str
-    lost_url: str
-    deadlocks_url: str
-    server: str
-    server_details: str
-    warning: str
-
-    @classmethod
-    def of(cls, found: Search, pages: ServerPages) -> Strip:
-        """Return the strip over the locks of a search; asks the server how it is, now and then."""
-        every, oldest = found.survey, found.survey.oldest
-        known = _vitals(pages.using)
-        known_away = away(pages.using)
-        return cls(
-            verdict=Headline.of(headline(found), every.at, pages),
-            held=every.held,
-            waiting=every.crowd.most,
-            places=every.crowd.places,
-            counted=every.counted,
-            whole=found.complete,
-            oldest_wait=duration(oldest.oldest_wait) if oldest else "",
-            waiting_since=f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
-            long_wait=oldest is not None and oldest.oldest_wait >= LONG_WAIT,
-            gone=sum(state.case is Case.GONE for state in found.states.values()),
-            lost=found.recent.lost,
-            deadlocks=found.recent.deadlocks,
-            list_url=pages.url("changelist"),
-            waiting_url=pages.url("changelist", contended="on"),
-            worst_url=pages.url("change", oldest.name) if oldest else "",
-            gone_url=pages.url("changelist", gone="on"),
-            lost_url=pages.url("stats", o="lost"),
-            deadlocks_url=pages.url("deadlocks"),
-            server=known.server if known else "",
-            server_details=_details(known) if known else "",
-            warning=known_away or (_warning(known) if known else ""),
-        )
-
-    @property
-    def facts(self) -> object:
-        """The same as long as the page would show the same: the oldest wait counts on by itself."""
-        shown = {**self.__dict__, "oldest_wait": "", "verdict": self.verdict.facts}
-        return sorted(shown.items())
+def strip(found: Search, pages: ServerPages) -> Piece:
+    """Return the figures of all locks, whether they match a search or not; asks the server how it is, now and then."""
+    every, oldest = found.survey, found.survey.oldest
+    known = _vitals(pages.using)
+    verdict = Headline.of(headline(found), every.at, pages)
+    shown = {
+        "held": every.held,
+        "waiting": every.crowd.most,
+        "places": every.crowd.places,
+        "counted": every.counted,
+        "whole": found.complete,
+        "waiting_since": f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
+        "long_wait": oldest is not None and oldest.oldest_wait >= LONG_WAIT,
+        "gone": sum(state.case is Case.GONE for state in found.states.values()),
+        "lost": found.recent.lost,
+        "deadlocks": found.recent.deadlocks,
+        "list_url": pages.url("changelist"),
+        "waiting_url": pages.url("changelist", contended="on"),
+        "worst_url": pages.url("change", oldest.name) if oldest else "",
+        "gone_url": pages.url("changelist", gone="on"),
+        "lost_url": pages.url("stats", o="lost"),
+        "deadlocks_url": pages.url("deadlocks"),
+        "server": known.server if known else "",
+        "server_details": _details(known) if known else "",
+        "warning": away(pages.using) or (_warning(known) if known else ""),
+    }
+    # The oldest wait counts on by itself.
+    oldest_wait = duration(oldest.oldest_wait) if oldest else ""
+    context = {**shown, "verdict": verdict, "oldest_wait": oldest_wait}
+    return Piece("strip", (verdict.facts, *shown.values()), {"strip": context})
 
 
 def away(using: str | None) -> str:

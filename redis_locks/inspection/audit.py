@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
-from redis_locks.inspection.snapshots import HolderInfo, WaiterInfo
+from redis_locks.inspection import HolderInfo, Parties, WaiterInfo
 from redis_locks.values.text import printable
 
 logger = logging.getLogger("redis_locks.audit")
@@ -53,8 +54,42 @@ class Deed:
     reason: str
     using: str | None = None
 
+    def force_release(
+        self, lock: str, holders: Sequence[HolderInfo]
+    ) -> tuple[list[HolderInfo], int]:
+        """End these holds; return those that it ended, and `ForceReleased.fencing_token`. Raises as `force_release`."""
+        with self._ending("force-released", lock, holders) as ended:
+            tokens = [holder.token for holder in holders]
+            released = inspection.force_release(lock, using=self.using, tokens=tokens)
+            ended += [holder for holder in holders if holder.token in released.tokens]
+        return ended, released.fencing_token
+
+    def cancel(self, lock: str, waiters: Sequence[WaiterInfo]) -> list[WaiterInfo]:
+        """Cancel these waits, and return those that it ended. Raises as `cancel`."""
+        with self._ending("cancelled", lock, waiters) as ended:
+            for waiter in waiters:
+                if inspection.cancel(waiter, using=self.using):
+                    ended.append(waiter)  # one by one, for the next one may fail
+        return ended
+
+    def drain(self, host: str) -> Parties:
+        """End all holds and waits of a host, and return them. Raises as `drain`."""
+        what = f"host '{printable(host)}'"
+        self._log("begun", "drained", what, "", ())
+        try:
+            ended = inspection.drain(host, using=self.using)
+        except BaseException as error:
+            self._log("unknown", "drained", what, "", (), error)
+            raise
+        self._log("done", "drained", what, "", ())
+        for holder in ended.holders:
+            self._ended("force-released", holder.lock, [holder])
+        for waiter in ended.waiters:
+            self._ended("cancelled", waiter.lock, [waiter])
+        return ended
+
     @contextmanager
-    def ending(self, action: Action, lock: str, parties: Sequence[Party]) -> Iterator[list[Party]]:
+    def _ending(self, action: Action, lock: str, parties: Sequence[Party]) -> Iterator[list[Party]]:
         """Log that holds or waits of a lock are to be ended, and after the block what became of it, whatever happens.
 
         Yields a list. The block adds to it those of the `parties` whose holds or waits it ended.
@@ -66,31 +101,16 @@ class Deed:
             yield ended
         except BaseException as error:
             if ended:
-                self.ended(action, lock, ended)
+                self._ended(action, lock, ended)
             left = [party for party in parties if party not in ended]
             self._log("unknown", action, what, lock, left, error)
             raise
         if ended:
-            self.ended(action, lock, ended)
+            self._ended(action, lock, ended)
         else:
             self._log("nothing", action, what, lock, parties)
 
-    @contextmanager
-    def draining(self, host: str) -> Iterator[None]:
-        """Log that a host is to be drained, and after the block that it was, or may have been in part."""
-        what = f"host '{printable(host)}'"
-        self._log("begun", "drained", what, "", ())
-        try:
-            yield
-        except BaseException as error:
-            self._log("unknown", "drained", what, "", (), error)
-            raise
-        self._log("done", "drained", what, "", ())
-
-    def ended(
-        self, action: Action, lock: str, parties: Sequence[HolderInfo] | Sequence[WaiterInfo]
-    ) -> None:
-        """Log whose holds or waits of a lock were ended."""
+    def _ended(self, action: Action, lock: str, parties: Sequence[Party]) -> None:
         self._log("done", action, f"lock '{printable(lock)}'", lock, parties)
 
     def _log(
@@ -99,7 +119,7 @@ class Deed:
         action: Action,
         what: str,
         lock: str,
-        parties: Sequence[HolderInfo] | Sequence[WaiterInfo],
+        parties: Sequence[Party],
         error: BaseException | None = None,
     ) -> None:
         whose = f" of {printable('; '.join(map(str, parties)))}" if parties else ""

@@ -325,16 +325,6 @@ class Page:
         """How many locks there are on all pages."""
         return len(self.search)
 
-    @property
-    def before(self) -> int:
-        """The number of the page before, even if there is none."""
-        return self.number - 1
-
-    @property
-    def after(self) -> int:
-        """The number of the page after, even if there is none."""
-        return self.number + 1
-
 
 def page(number: int, search: Search) -> Page:
     """Return one page of what a search found; blocks for a round trip or two.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -157,7 +157,7 @@ def _record(value: object, argument: str) -> None:
         raise TypeError(msg)
 
 
-_CHECKS = {
+_CHECKS: Mapping[str, Callable[[object, str], object]] = {
     "max_attempts": whole_number(1, MOST_ATTEMPTS),
     "done_ttl": _ttl,
     "store_result": flag,

@@ -253,7 +253,8 @@ def test_of_two_holds_only_that_which_had_not_ended_is_told(
 def test_the_log_says_that_it_was_too_late(
     name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(inspection, "force_release", lambda *_, **__: None)
+    nothing = inspection.ForceReleased(0, 0)
+    monkeypatch.setattr(inspection, "force_release", lambda *_, **__: nothing)
     with caplog.at_level("INFO", "redis_locks.audit"):
         fails("release", name, "--yes")
     assert ["begun", "nothing"] == [vars(each)["outcome"] for each in audited(caplog)]

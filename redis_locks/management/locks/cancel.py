@@ -6,13 +6,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks import inspection
 from redis_locks.inspection import audit
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.release import named
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.show import find
-from redis_locks.management.locks.verb import Verb, add_reason
+from redis_locks.management.locks.verb import Verb, add_consent
 from redis_locks.values.text import printable
 
 
@@ -29,8 +28,7 @@ class Cancel(Verb):
         parser.add_argument(
             "token", nargs="?", help="the waiter, as `show NAME --json` prints it; without: all"
         )
-        add_reason(parser)
-        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        add_consent(parser)
 
     def run(self, console: Console, **options: Any) -> None:
         """End the waits that were shown when asking."""
@@ -44,14 +42,10 @@ class Cancel(Verb):
         if not options["yes"]:
             console.confirm(f"Cancel the wait of {who} for lock '{shown}'?", "cancel", "cancelled")
         deed = audit.Deed(audit.operator(), options["reason"], using)
-        with deed.ending("cancelled", name, waiters) as ended:
-            for waiter in waiters:
-                if inspection.cancel(waiter, using=using):
-                    ended.append(waiter)
+        ended = deed.cancel(name, waiters)
         if not ended:
             fail(f"Lock '{shown}' is no longer waited for by {who}; nothing was cancelled.")
         waits = "1 wait" if len(ended) == 1 else f"{len(ended)} waits"
         row: Row = {"name": name, "cancelled": len(ended)}
         text = f"Cancelled {waits} for lock '{shown}'."
-        report = Report(row, tuple(row), [row], lambda _: [text])
-        console.report(report, options["format"])
+        console.report(Report.of(row, text), options["format"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import NoReturn
@@ -72,6 +72,11 @@ class Console:
         """Print an answer in the format `wanted`; None is a table, or `piped` if not on a terminal."""
         chosen = wanted or ("table" if self.is_terminal else piped)
         self.write(report.lines(chosen, self.columns))
+
+    def headed(self, table: Sequence[str]) -> list[str]:
+        """Return a table with its header painted; nothing if there is nothing below that."""
+        header, *lines = table
+        return [self.style.MIGRATE_LABEL(header), *lines] if lines else []
 
     def write(self, lines: Iterable[str]) -> None:
         """Print lines of data."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,7 +13,7 @@ from redis_locks import inspection
 from redis_locks.inspection import HolderInfo, Parties, WaiterInfo, audit
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.verb import Verb, add_reason
+from redis_locks.management.locks.verb import Verb, add_consent
 from redis_locks.values.text import printable, shorten
 
 _WHO = ("lock", "mode", "host", "pid", "unit", "label", "token")
@@ -48,8 +47,7 @@ class Drain(Verb):
         parser.add_argument(
             "--host", required=True, type=_host, help="the host, as `list` shows it"
         )
-        add_reason(parser)
-        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        add_consent(parser)
         parser.add_argument(
             "-n", "--dry-run", action="store_true", help="end nothing, show what would be"
         )
@@ -65,13 +63,12 @@ class Drain(Verb):
             console.confirm(
                 f"End {_counted(theirs)} of host '{printable(host)}'?", "drain", "ended"
             )
-        deed = audit.Deed(audit.operator(), options["reason"], using)
-        with nullcontext() if dry_run else deed.draining(host):
-            ended = inspection.drain(host, using=using, dry_run=dry_run)
+        if dry_run:
+            ended = inspection.drain(host, using=using, dry_run=True)
+        else:
+            ended = audit.Deed(audit.operator(), options["reason"], using).drain(host)
         if ended == _NOBODY:
             _fail(host, inspection.parties(using=using))
-        if not dry_run:
-            _note(ended, deed)
         document = {"host": host, "dry_run": dry_run, **asdict(ended)}
         texts = _PLANNED if dry_run else _DONE
         console.report(
@@ -84,13 +81,6 @@ class Drain(Verb):
             console.note(
                 "The holders learn of it at once, or at their next renewal if they cannot be told."
             )
-
-
-def _note(ended: Parties, deed: audit.Deed) -> None:
-    for holder in ended.holders:
-        deed.ended("force-released", holder.lock, [holder])
-    for waiter in ended.waiters:
-        deed.ended("cancelled", waiter.lock, [waiter])
 
 
 def _rows(ended: Parties) -> list[Row]:

@@ -100,10 +100,8 @@ def _report(
     locks: Sequence[LockInfo], console: Console, found: Search, said: Sequence[str]
 ) -> Report:
     def text(columns: int | None) -> list[str]:
-        if not locks:
-            return []
-        header, *lines = table(locks, columns, found.recent, found.states)
-        return [*said, console.style.MIGRATE_LABEL(header), *lines]
+        lines = table(locks, columns, found.recent, found.states)
+        return [*said, *console.headed(lines)] if locks else []
 
     words = {lock.name: word_for(found.states.get(lock.name)) for lock in locks}
     rows = [row | {"state": words[lock.name]} for lock in locks for row in _rows(lock)]

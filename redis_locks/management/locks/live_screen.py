@@ -413,18 +413,15 @@ def _look_up(name: str, using: str | None) -> LockInfo | str:
 
 def _release(lock: LockInfo, reason: str, using: str | None) -> str:
     """End the holds that were shown, and return what happened."""
-    tokens = [holder.token for holder in lock.holders]
     deed = audit.Deed(audit.operator(), reason, using)
     try:
-        with deed.ending("force-released", lock.name, lock.holders) as ended:
-            released = inspection.force_release(lock.name, using=using, tokens=tokens)
-            ended.extend(each for each in lock.holders if each.token in released.tokens)
+        ended, fencing_token = deed.force_release(lock.name, lock.holders)
     except LockBackendError as error:
         return f"The hold may have been released or not: {printable(str(error))}"
-    if not released:
+    if not ended:
         return "The holder changed: nothing was released."
-    holds = "1 hold" if released.ended == 1 else f"{released.ended} holds"
-    return f"Released {holds}. Fencing tokens below {released.fencing_token} are overtaken."
+    holds = "1 hold" if len(ended) == 1 else f"{len(ended)} holds"
+    return f"Released {holds}. Fencing tokens below {fencing_token} are overtaken."
 
 
 def _fitting(texts: Sequence[str], columns: int) -> str:

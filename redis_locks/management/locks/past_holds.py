@@ -43,11 +43,11 @@ class History(Verb):
         each = (
             statistics.holds(name, using=options["using"]) for name in both_forms(options["name"])
         )
-        found = next(filter(None, each), [])[: options["limit"]]
-        rows = [asdict(hold) for hold in found]
-        report = Report(rows, _COLUMNS, rows, lambda columns: _text(found, console, columns))
+        past = next(filter(None, each), [])[: options["limit"]]
+        rows = [asdict(hold) for hold in past]
+        report = Report(rows, _COLUMNS, rows, lambda columns: console.headed(_table(past, columns)))
         console.report(report, options["format"])
-        if options["format"] in FOR_PROGRAMS or found:
+        if options["format"] in FOR_PROGRAMS or past:
             return
         if get_settings().history:
             asked = did_you_mean(options["name"], options["using"])
@@ -56,13 +56,10 @@ class History(Verb):
             console.note('None is kept. REDIS_LOCKS["HISTORY"] says how many to keep: 50, say.')
 
 
-def _text(found: Sequence[PastHold], console: Console, columns: int | None) -> list[str]:
-    if not found:
-        return []
-    rows = [_HEADER, *map(_cells, found)]
+def _table(past: Sequence[PastHold], columns: int | None) -> list[str]:
+    rows = [_HEADER, *map(_cells, past)]
     shown = range(len(_HEADER))
-    header, *lines = aligned(rows, columns, shown=shown, flexible=_HOLDER, numbers=(1,))
-    return [console.style.MIGRATE_LABEL(header), *lines]
+    return aligned(rows, columns, shown=shown, flexible=_HOLDER, numbers=(1,))
 
 
 def _cells(hold: PastHold) -> tuple[str, ...]:

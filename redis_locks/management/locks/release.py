@@ -7,13 +7,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from redis_locks import inspection
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, audit
 from redis_locks.inspection.story import runs
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.show import find
-from redis_locks.management.locks.verb import Verb, add_reason
+from redis_locks.management.locks.verb import Verb, add_consent
 from redis_locks.values.text import duration, printable
 
 
@@ -27,8 +26,7 @@ class Release(Verb):
     def arguments(self, parser: CommandParser) -> None:
         """Add the name, and the consent."""
         parser.add_argument("name", help="the name of the lock")
-        add_reason(parser)
-        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+        add_consent(parser)
 
     def run(self, console: Console, **options: Any) -> None:
         """End the holds of one lock, those that were shown when asking."""
@@ -41,25 +39,16 @@ class Release(Verb):
         if not options["yes"]:
             question = f"Release lock '{shown}' held by {by}? {_successor(lock)}"
             console.confirm(question, "release", "released")
-        tokens = [holder.token for holder in lock.holders]
         deed = audit.Deed(audit.operator(), options["reason"], using)
-        with deed.ending("force-released", name, lock.holders) as ended:
-            released = inspection.force_release(name, using=using, tokens=tokens)
-            if released:
-                ended.extend(each for each in lock.holders if each.token in released.tokens)
-        if not released:
+        ended, fencing_token = deed.force_release(name, lock.holders)
+        if not ended:
             fail(f"Lock '{shown}' is no longer held by {by}; nothing was released.")
-        row: Row = {
-            "name": name,
-            "released": released.ended,
-            "fencing_token": released.fencing_token,
-        }
+        row: Row = {"name": name, "released": len(ended), "fencing_token": fencing_token}
         text = (
             f"Released lock '{shown}', which was held by {named(ended)}. "
-            f"Fencing tokens below {released.fencing_token} are overtaken."
+            f"Fencing tokens below {fencing_token} are overtaken."
         )
-        report = Report(row, tuple(row), [row], lambda _: [text])
-        console.report(report, options["format"])
+        console.report(Report.of(row, text), options["format"])
         console.note(
             "The holder learns of it at once, or at its next renewal if it cannot be told."
         )

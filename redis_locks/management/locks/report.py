@@ -33,6 +33,11 @@ class Report:
     rows: Sequence[Row]
     text: Callable[[int | None], Iterable[str]]
 
+    @classmethod
+    def of(cls, row: Row, text: str) -> Report:
+        """Return the answer that has one row, and one line for people."""
+        return cls(row, tuple(row), [row], lambda _: [text])
+
     def lines(self, wanted: str, columns: int | None) -> list[str]:
         """Return the answer in the format `wanted`, one of `FORMATS`."""
         if wanted == "json":

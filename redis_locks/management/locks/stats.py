@@ -62,7 +62,11 @@ class Stats(Verb):
         shown = ordered(rows, options["sort"])[: options["limit"]]
         if found.others and len(shown) == len(rows):
             shown.append(found.others)
-        console.report(_report(shown, console), options["format"])
+        records = [asdict(row) for row in shown]
+        report = Report(
+            records, _COLUMNS, records, lambda columns: console.headed(_table(shown, columns))
+        )
+        console.report(report, options["format"])
         if options["format"] in FOR_PROGRAMS:
             return
         if len(shown) < len(rows):
@@ -72,17 +76,6 @@ class Stats(Verb):
             console.note(f"Nothing was counted{of} in the last {period}.")
             if not get_settings().statistics:
                 console.note('They are switched off: REDIS_LOCKS["STATISTICS"] is False.')
-
-
-def _report(found: Sequence[LockStatistics], console: Console) -> Report:
-    def text(columns: int | None) -> list[str]:
-        if not found:
-            return []
-        header, *lines = _table(found, columns)
-        return [console.style.MIGRATE_LABEL(header), *lines]
-
-    rows = [asdict(row) for row in found]
-    return Report(rows, _COLUMNS, rows, text)
 
 
 def _table(found: Sequence[LockStatistics], columns: int | None) -> list[str]:

@@ -145,11 +145,12 @@ seconds = number(0, MAX_SECONDS, float, "a number of seconds from 0 to one year"
 count = number(1, 10**9, int, "a whole number above 0")
 
 
-def add_reason(parser: CommandParser) -> None:
-    """Add why a hold or a wait is ended."""
+def add_consent(parser: CommandParser) -> None:
+    """Add why a hold or a wait is ended, and that nobody is to be asked."""
     parser.add_argument(
         "--reason",
         default="",
         metavar="TEXT",
         help="why, for the log: the logger redis_locks.audit tells who ended what",
     )
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")

@@ -120,7 +120,7 @@ class _Changes:
             f"{time.strftime('%H:%M:%S')}  {paint(state.upper().ljust(len('critical')))}  "
             f"{printable(name)}: {message}"
         )
-        lines = Report(row, tuple(row), [row], lambda _: [text]).lines(self._wanted, None)
+        lines = Report.of(row, text).lines(self._wanted, None)
         headed = self._wanted in {"csv", "plain"}
         self._console.write(lines[1:] if headed and self._headed else lines)
         self._headed = True
