@@ -28,7 +28,7 @@ from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, Page
-from redis_locks.inspection.story import longest, surroundings, tell
+from redis_locks.inspection.story import Surroundings, longest, surroundings, tell
 from redis_locks.statistics import PastHold
 from redis_locks.statistics.usual import Usual, recent
 
@@ -132,10 +132,11 @@ def lock_screen(
         LockBackendError: Redis could not be asked.
     """
     at, using = lock.at if lock else time.time(), pages.using
-    around = surroundings(lock, using=using) if lock else None
-    story = around.tell(lock) if lock and around else tell(None)
-    tree = [SessionRow.of(root, at, pages) for root in around.roots] if around else []
-    whole = around is None or around.whole
+    around = (
+        surroundings(lock, using=using) if lock else Surroundings(recent(using=using).usual(name))
+    )
+    story = tell(lock, around)
+    tree = [SessionRow.of(root, at, pages) for root in around.roots]
     holder = longest(lock) if lock and lock.holders else None
     spans = [StoryPart.of(span, at) for span in story.facts]
     mode = ", ".join(map(str, lock.modes)) if lock else ""
@@ -173,8 +174,7 @@ def lock_screen(
     queueing = [waiter.token for waiter in lock.waiters[:MOST_WAITS]] if lock else []
     keeping = get_settings().statistics and get_settings().history > 0
     past = statistics.holds(name, using=using) if keeping else []
-    usual = around.usual if around else recent(using=using).usual(name)
-    chart = timeline(at, lock, past, noted, span=view.span, usual=usual)
+    chart = timeline(at, lock, past, noted, span=view.span, usual=around.usual)
     return Screen(
         now=at,
         parts=(
@@ -196,12 +196,12 @@ def lock_screen(
                 ),
                 {"timeline": chart, "choices": tuple(SPANS.values()), "keeping": keeping},
             ),
-            _past_part(at, past, usual, view, keeping=keeping),
+            _past_part(at, past, around.usual, view, keeping=keeping),
             Piece("parties", list(listed.values()), listed),
             Piece(
                 "blocking",
-                (facts, whole, branches),
-                {"tree": tree if branches else (), "whole": whole, "waits": bool(tree)},
+                (facts, around.whole, branches),
+                {"tree": tree if branches else (), "whole": around.whole, "waits": bool(tree)},
             ),
             Piece(
                 "events",

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from redis_locks.decorators.locked_function import LockedFunction
+from redis_locks.decorators.redis_lock import redis_lock
 
 
 class Route(NamedTuple):
@@ -42,6 +43,26 @@ def initkwargs_of(view: Any) -> Mapping[str, Any]:
     # The second name is that of a viewset.
     given = getattr(view, "view_initkwargs", None) or getattr(view, "initkwargs", None)
     return given or {}
+
+
+def decorated_in(thing: Any) -> Iterator[tuple[Any, list[Any]]]:
+    """Yield each lock that decorates a function in there, and what it decorates, as far as can be seen."""
+    yield from _decorated_in(thing, set())
+
+
+def _decorated_in(thing: Any, seen: set[int]) -> Iterator[tuple[Any, list[Any]]]:
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    parts = list(parts_of(thing))
+    for part in parts:
+        if is_a(part, LockedFunction):
+            yield part.owner, [part.function]
+        elif is_a(part, redis_lock):  # method_decorator's, which decorates at each call
+            others = (type, redis_lock, LockedFunction)
+            yield part, [each for each in parts if callable(each) and not is_a(each, others)]
+        if is_a(part, LockedFunction) or (callable(part) and not is_a(part, (type, redis_lock))):
+            yield from _decorated_in(part, seen)
 
 
 def parts_of(thing: Any) -> Iterable[Any]:

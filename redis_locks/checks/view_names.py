@@ -8,9 +8,7 @@ from typing import Any
 from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
 from django.views import View
 
-from redis_locks.checks.urlconf import Route, initkwargs_of, is_a, parts_of, routes
-from redis_locks.decorators.locked_function import LockedFunction
-from redis_locks.decorators.redis_lock import redis_lock
+from redis_locks.checks.urlconf import Route, decorated_in, initkwargs_of, routes
 from redis_locks.decorators.view_calls import class_of
 from redis_locks.values.name_templates import parse
 from redis_locks.views import RedisLockMixin
@@ -42,10 +40,10 @@ def _problems(route: Route) -> Iterator[str]:
         if issubclass(kind, RedisLockMixin):
             yield from _of_mixin(route, kind, handlers)
         if handlers:
-            yield from _of_decorators(kind.dispatch, route.keywords, set())
+            yield from _of_decorators(kind.dispatch, route.keywords)
         for name in handlers.values():
-            yield from _of_decorators(getattr(kind, name), route.keywords, set())
-    yield from _of_decorators(route.view, route.keywords, set())
+            yield from _of_decorators(getattr(kind, name), route.keywords)
+    yield from _of_decorators(route.view, route.keywords)
 
 
 def _handlers(view: Any, kind: type[View]) -> dict[str, str]:
@@ -75,20 +73,10 @@ def _of_mixin(route: Route, kind: type[RedisLockMixin], handlers: dict[str, str]
         yield f"lock_name {name!r} of {kind.__qualname__} has {{{root}}}, {_only(route.keywords)}"
 
 
-def _of_decorators(thing: Any, keywords: frozenset[str], seen: set[int]) -> Iterator[str]:
-    if id(thing) in seen:
-        return
-    seen.add(id(thing))
-    parts = list(parts_of(thing))
-    for part in parts:
-        if is_a(part, LockedFunction):
-            yield from _of_lock(part.owner, part.function, keywords)
-        elif is_a(part, redis_lock):  # method_decorator's, which decorates at each call
-            for function in parts:
-                if callable(function) and not is_a(function, (type, redis_lock, LockedFunction)):
-                    yield from _of_lock(part, function, keywords)
-        if is_a(part, LockedFunction) or (callable(part) and not is_a(part, (type, redis_lock))):
-            yield from _of_decorators(part, keywords, seen)
+def _of_decorators(thing: Any, keywords: frozenset[str]) -> Iterator[str]:
+    for lock, functions in decorated_in(thing):
+        for function in functions:
+            yield from _of_lock(lock, function, keywords)
 
 
 def _of_lock(lock: Any, function: Any, keywords: frozenset[str]) -> Iterator[str]:

@@ -8,9 +8,7 @@ from typing import Any
 from django.contrib.auth.mixins import AccessMixin
 from django.core.checks import CheckMessage, Warning  # noqa: A004 - Django's name
 
-from redis_locks.checks.urlconf import initkwargs_of, is_a, parts_of, routes
-from redis_locks.decorators.locked_function import LockedFunction
-from redis_locks.decorators.redis_lock import redis_lock
+from redis_locks.checks.urlconf import decorated_in, initkwargs_of, routes
 from redis_locks.decorators.responses import is_api_view
 from redis_locks.decorators.view_calls import class_of, is_api_class, needs_lock
 from redis_locks.views import RedisLockMixin
@@ -59,12 +57,11 @@ def _hints(view: Any) -> Iterator[str]:
     kind = class_of(view)
     if kind is not None:
         yield from _hints_of_class(kind)
-    for lock, function in _locked(view, set()):
-        if is_api_view(function):
+    for lock, functions in decorated_in(view):
+        if any(map(is_api_view, functions)):
             yield f"Write {lock!r} below @api_view, or use RedisLockAPIMixin for a class"
-        elif hasattr(
-            function, "login_url"
-        ):  # what user_passes_test and its relatives leave on a function
+        elif any(hasattr(each, "login_url") for each in functions):
+            # What user_passes_test and its relatives leave on a function.
             yield f"Write {lock!r} below the decorator that checks permissions, such as @login_required"
 
 
@@ -81,23 +78,8 @@ def _hints_of_class(kind: type) -> Iterator[str]:
         at_dispatch and access is not None and names.index("RedisLockMixin") < lineage.index(access)
     ):
         yield f"Write class {kind.__name__}({access.__name__}, RedisLockMixin, ...)"
-    for lock, _ in _locked(vars(kind).get("dispatch"), set()):
+    for lock, _ in decorated_in(vars(kind).get("dispatch")):
         if is_api_class(kind):
             yield f"Use RedisLockAPIMixin in place of {lock!r} around dispatch()"
         elif access is not None:
             yield f"Decorate the handlers, such as post(), with {lock!r}, not dispatch()"
-
-
-def _locked(thing: Any, seen: set[int]) -> Iterator[tuple[Any, Any]]:
-    """Yield each lock that decorates, and what is decorated."""
-    if id(thing) in seen:
-        return
-    seen.add(id(thing))
-    parts = list(parts_of(thing))
-    for part in parts:
-        if is_a(part, LockedFunction):
-            yield part.owner, part.function
-        elif is_a(part, redis_lock):  # method_decorator's, which decorates at each call
-            yield part, None
-        if is_a(part, LockedFunction) or (callable(part) and not is_a(part, (type, redis_lock))):
-            yield from _locked(part, seen)

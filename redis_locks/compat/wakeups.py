@@ -6,6 +6,7 @@ The client's `socket_timeout` would end the wait. Lock commands go over the user
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -54,7 +55,7 @@ def driver_of(client: Any) -> Driver:
     anchor = getattr(client, "connection_pool", client)
     found = _drivers.get(anchor)
     if found is None:
-        endpoint = _blocking_endpoint(client)
+        endpoint = _endpoint(client, redis.Redis, Endpoint.blocking_connection)
         found = (
             _BlockingDriverWithoutServer(_NOWHERE, PREFIX)
             if endpoint is None
@@ -69,7 +70,7 @@ async def loop_driver_of(client: Any) -> Driver:
     anchor = getattr(client, "connection_pool", client)
     found = _loop_drivers.get(anchor)
     if found is None:
-        endpoint = _async_endpoint(client)
+        endpoint = _endpoint(client, aioredis.Redis, Endpoint.async_connection)
         if endpoint is None:
             return _AsyncDriverWithoutServer(_NOWHERE, PREFIX)
         found = _loop_drivers.setdefault(
@@ -78,20 +79,15 @@ async def loop_driver_of(client: Any) -> Driver:
     return found.get()
 
 
-def _blocking_endpoint(client: Any) -> Endpoint | None:
-    if _has_one_server(client, redis.Redis):
+def _endpoint(
+    client: Any, ours: type[Any], make_connection: Callable[[Endpoint], object]
+) -> Endpoint | None:
+    if _has_one_server(client, ours):
         with suppress(KeyError, LockBackendError, TypeError, ValueError, redis.RedisError):
             endpoint = Endpoint.from_pool(client.connection_pool)
-            endpoint.blocking_connection()  # does not connect, but raises for options that it does not accept
-            return endpoint
-    return None
-
-
-def _async_endpoint(client: Any) -> Endpoint | None:
-    if _has_one_server(client, aioredis.Redis):
-        with suppress(KeyError, LockBackendError, TypeError, ValueError, redis.RedisError):
-            endpoint = Endpoint.from_pool(client.connection_pool)
-            endpoint.async_connection()
+            make_connection(
+                endpoint
+            )  # does not connect, but raises for options that it does not accept
             return endpoint
     return None
 

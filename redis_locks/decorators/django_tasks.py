@@ -30,8 +30,6 @@ from redis_locks.decorators.queued_messages import (
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
-from redis_locks.locks.scope import Scope
-from redis_locks.locks.transactions import Keepers
 from redis_locks.protocol.callers import new_token
 from redis_locks.values.identity import COOLDOWN
 
@@ -156,22 +154,12 @@ class Delivery:
         return QueuedRun(queue.rule.message(name, ours[0].token, ours[0].label))
 
 
-def _open_transactions(queue_scope: Scope | None) -> Keepers | None:
-    return None if queue_scope is None else queue_scope.keepers()
-
-
-def _withdraw_on_rollback(message: Message, side: Side, transactions: Keepers | None) -> None:
-    # The queue loses the message with the transaction.
-    if transactions is not None:
-        transactions.on_rollback(_withdraw, (side, message))
-
-
 def _withdraw(lost: list[tuple[Side, Message]]) -> None:
     messages: dict[Backend, list[Message]] = {}
     for side, message in lost:
         messages.setdefault(side.backend, []).append(message)
-    for backend, its in messages.items():
-        run_blocking(withdraw_all(backend, its))
+    for backend, withdrawn in messages.items():
+        run_blocking(withdraw_all(backend, withdrawn))
 
 
 @functools.cache
@@ -196,7 +184,7 @@ def _unique(kind: Any) -> Any:
             rule = self.queue.rule
             side = Side(rule.using)
             # First: an alias that there is not queues nothing.
-            transactions = _open_transactions(rule.queue_scope)
+            transactions = rule.queue_scope and rule.queue_scope.keepers()
             message, delay = self.queue.message(side, self, *as_json([args, kwargs]))
             if run_blocking(message.send(side)) is not None:
                 return None
@@ -205,7 +193,8 @@ def _unique(kind: Any) -> Any:
             except BaseException:
                 run_blocking(message.withdraw(side))
                 raise
-            _withdraw_on_rollback(message, side, transactions)
+            if transactions is not None:  # the queue loses the message with them
+                transactions.on_rollback(_withdraw, (side, message))
             run_blocking(message.sent(side, delay))
             return result
 

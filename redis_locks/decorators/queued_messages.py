@@ -169,15 +169,16 @@ class Message(NamedTuple):
         """Return what it asks for."""
         milliseconds = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
         terms = Terms("exclusive", milliseconds, backend=side.backend, label=self.label)
-        plan = Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
-        return Lease(plan, side.session, side.renewer, self.token)
+        return Lease(self._plan(side, terms), side.session, side.renewer, self.token)
 
     def beside(self, side: Side, what: str, milliseconds: int) -> Lease:
         """Return what shares the lock with the message: a run of it, or its cooldown."""
         label = what if self.label is None else f"{what}{self.label}"
         terms = Terms("shared", milliseconds, backend=side.backend, label=label)
-        plan = Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
-        return Lease(plan, side.session, side.renewer)
+        return Lease(self._plan(side, terms), side.session, side.renewer)
+
+    def _plan(self, side: Side, terms: Terms) -> Plan:
+        return Plan(terms, (self.name,), side.backend.keys(self.name), is_found=False)
 
     def request(self, side: Side, delay: float = 0.0) -> Request:
         """Return what asks for the lock."""

@@ -108,21 +108,14 @@ class Surroundings(NamedTuple):
         broken: Seconds since a wait for the lock was ended to break a deadlock; None: none was, or long ago.
     """
 
-    usual: Usual | None
-    gone: HolderInfo | None
-    roots: tuple[Node, ...]
-    whole: bool
+    usual: Usual | None = None
+    gone: HolderInfo | None = None
+    roots: tuple[Node, ...] = ()
+    whole: bool = True
     broken: float | None = None
 
-    def tell(self, lock: LockInfo) -> Story:
-        """Return the story of the lock."""
-        return tell(
-            lock,
-            usual=self.usual,
-            gone=self.gone,
-            deadlocked=any(root.has_deadlock for root in self.roots),
-            broken=self.broken,
-        )
+
+_NOTHING_AROUND = Surroundings()
 
 
 def surroundings(lock: LockInfo, *, using: str | None = None) -> Surroundings:
@@ -139,34 +132,19 @@ def surroundings(lock: LockInfo, *, using: str | None = None) -> Surroundings:
     return Surroundings(usual, gone, tuple(roots), whole, broken)
 
 
-def tell(
-    lock: LockInfo | None,
-    *,
-    usual: Usual | None = None,
-    gone: HolderInfo | None = None,
-    deadlocked: bool = False,
-    broken: float | None = None,
-) -> Story:
-    """Return the story of a lock.
-
-    Args:
-        lock: The lock; None: nobody holds it or waits for it.
-        usual: How long it is held as a rule, if that is known.
-        gone: The holder whose process is not connected, if that is known.
-        deadlocked: Whether one of its waiters waits for itself, through others.
-        broken: Seconds since a wait for it was ended to break a deadlock, if that was lately.
-    """
+def tell(lock: LockInfo | None, around: Surroundings = _NOTHING_AROUND) -> Story:
+    """Return the story of a lock with these surroundings; None: nobody holds it or waits for it."""
     if lock is None:
         return Story(Case.FREE, (Phrase(_("Nobody holds this lock or waits for it.")),), "")
-    facts = tuple(_facts(lock, usual))
-    if broken is not None:
+    facts = tuple(_facts(lock, around.usual))
+    if around.broken is not None:
         text = _("A deadlock at this lock was broken %(time)s ago.")
-        facts = (*facts, Phrase(" "), *filled(text, time=_since(broken)))
-    if deadlocked:
+        facts = (*facts, Phrase(" "), *filled(text, time=_since(around.broken)))
+    if any(root.has_deadlock for root in around.roots):
         return Story(Case.DEADLOCK, facts, str(_DEADLOCK))
     if not lock.holders:
         return Story(Case.HANDING_OVER, facts, str(_HANDING_OVER))
-    return Story(*_held_case(lock, facts, usual, gone))
+    return Story(*_held_case(lock, facts, around.usual, around.gone))
 
 
 def _held_case(
@@ -178,13 +156,8 @@ def _held_case(
         return Case.NORMAL, facts, text % {"left": duration(holder.lease_left)}
     holder = gone or _stale_of(lock) or holder
     end = f"{_ends(lock, holder) % {'left': duration(holder.lease_left)}} {_FORCE}"
-    case = held_case(
-        holder.held_for,
-        holder.lease_left,
-        holder.lease,
-        usual=usual,
-        is_gone=gone is not None,
-    )
+    times = holder.held_for, holder.lease_left, holder.lease
+    case = held_case(*times, usual=usual, is_gone=gone is not None)
     if case is Case.GONE:
         who = _GONE if lock.holding == 1 else _ONE_GONE % {"who": runs(holder)}
         return case, facts, f"{who} {end}"

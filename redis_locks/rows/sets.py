@@ -31,29 +31,11 @@ _PATIENCE = 1.0
 class RowHold(Hold):
     """A hold of rows, and of the intent on their models."""
 
-    def upgrade(self, **_: object) -> NoReturn:
+    def _refuse(self, **_: object) -> NoReturn:
         """Not for rows; raises TypeError."""
         refuse_rows()
 
-    async def aupgrade(self, **_: object) -> NoReturn:
-        """Not for rows; raises TypeError."""
-        refuse_rows()
-
-    def downgrade(self) -> NoReturn:
-        """Not for rows; raises TypeError."""
-        refuse_rows()
-
-    async def adowngrade(self) -> NoReturn:
-        """Not for rows; raises TypeError."""
-        refuse_rows()
-
-    def detach(self, **_: object) -> NoReturn:
-        """Not for rows; raises TypeError."""
-        refuse_rows()
-
-    async def adetach(self, **_: object) -> NoReturn:
-        """Not for rows; raises TypeError."""
-        refuse_rows()
+    upgrade = aupgrade = downgrade = adowngrade = detach = adetach = _refuse
 
 
 class SpreadRowHold(RowHold, SpreadHold):

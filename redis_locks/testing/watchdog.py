@@ -32,26 +32,8 @@ def _say(reply: dict[str, object]) -> None:
 
 
 def _start(binary: str, directory: str, options: list[str]) -> subprocess.Popen[bytes]:
-    command = [
-        binary,
-        "--port",
-        "0",
-        "--unixsocket",
-        f"{directory}/s.sock",
-        "--unixsocketperm",
-        "700",
-    ]
-    command += [
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-        "--dir",
-        directory,
-        "--daemonize",
-        "no",
-        *options,
-    ]
+    fixed = "--port 0 --unixsocket s.sock --unixsocketperm 700 --appendonly no --daemonize no"
+    command = [binary, *fixed.split(), "--save", "", *options]
     with Path(directory, "server.log").open("ab") as log:
         return subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory

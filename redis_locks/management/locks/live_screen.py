@@ -393,7 +393,7 @@ class LiveScreen:
         if look.lock is None or look.around is None:
             return [*textwrap.wrap(f"Lock {name}", columns), "", tell(None).text]
         lock = _later(look.lock, later)
-        story = look.around.tell(lock)
+        story = tell(lock, look.around)
         everything = slice(0, len(lock.waiters))
         body = [shorten(line, columns) for line in lines(lock, columns, story, everything)]
         self._scrolled = max(0, min(self._scrolled, len(body) - self._rows))

@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 from redis_locks.conf.name_function import both_forms
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.queries import whole_lock
-from redis_locks.inspection.story import Story, surroundings
+from redis_locks.inspection.story import Story, surroundings, tell
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.selection import did_you_mean
@@ -64,7 +64,7 @@ class Show(Verb):
         """Print everything that is known of the lock."""
         name, using = options["name"], options["using"]
         lock = find(name, using)
-        story = surroundings(lock, using=using).tell(lock)
+        story = tell(lock, surroundings(lock, using=using))
         start = (options["page"] - 1) * options["limit"]
         shown = slice(start, start + options["limit"])
         report = Report(
