@@ -184,7 +184,7 @@ def _unique(kind: Any) -> Any:
             rule = self.queue.rule
             side = Side(rule.using)
             # First: an alias that there is not queues nothing.
-            transactions = rule.queue_scope and rule.queue_scope.keepers()
+            transactions = None if rule.queue_scope is None else rule.queue_scope.keepers()
             message, delay = self.queue.message(side, self, *as_json([args, kwargs]))
             if run_blocking(message.send(side)) is not None:
                 return None

@@ -9,7 +9,7 @@ from redis_locks.decorators.calls import refuse_bare
 from redis_locks.decorators.queued_messages import Rule, Until
 from redis_locks.decorators.task_queues import DjangoTaskT, is_django_task
 from redis_locks.locks.scope import Scope
-from redis_locks.values.arguments import optional_text
+from redis_locks.values.arguments import one_of, optional_text
 from redis_locks.values.durations import lease_ms
 from redis_locks.values.keys import validate_name
 
@@ -67,12 +67,8 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
                 "Without a name write @unique_task()"
             )
             raise TypeError(msg)
-        if until not in ("start", "end"):
-            msg = f"until must be 'start' or 'end', not {until!r}"
-            raise ValueError(msg)
-        if on_duplicate not in ("skip", "first"):
-            msg = f"on_duplicate must be 'skip' or 'first', not {on_duplicate!r}"
-            raise ValueError(msg)
+        one_of("start", "end")(until, "until")
+        one_of("skip", "first")(on_duplicate, "on_duplicate")
         optional_text(using, "using")
         scope = None if database is None else Scope("auto", database, commit_guard=False)
         cooldown_ms = lease_ms(cooldown, argument="cooldown") if cooldown != 0 else 0

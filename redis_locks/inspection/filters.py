@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from fnmatch import fnmatchcase
+from typing import Any, Final, NamedTuple
 
 from redis_locks import inspection
 from redis_locks.conf.name_function import both_forms
@@ -17,6 +18,7 @@ from redis_locks.inspection.cases import LONG_WAIT, RECENT, Case, case_of, exces
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import FEW, MOST, Crowd, Named, Survey, crowd, survey
 from redis_locks.statistics.usual import Recent, recent
+from redis_locks.values.arguments import one_of
 from redis_locks.values.keys import QUEUED
 from redis_locks.values.name_patterns import WILDCARD, matches, pattern_of
 from redis_locks.values.text import printable
@@ -37,19 +39,7 @@ _KEYS: dict[str, Callable[[Summary], Any]] = {
 }
 
 
-class Matching(Protocol):
-    """Which locks to list."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it lets all locks pass."""
-
-    @property
-    def named(self) -> Named | None:
-        """Which names it asks for, if it asks for names."""
-
-    def keeps(self, lock: Summary) -> bool:
-        """Whether to list a lock."""
+_GLOB = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +47,7 @@ class Filter:
     """Which locks to show to people; the defaults let all pass.
 
     Attributes:
+        pattern: The whole name, as `fnmatch` compares it.
         text: A part of the name, or of the host or label of a holder or first waiter, in upper or
             lower case. With an asterisk: the name, where that stands for any text.
         host: The host of a holder, or of one of the first waiters.
@@ -67,6 +58,7 @@ class Filter:
         gone: Only locks of which the process of a holder has died or is cut off.
     """
 
+    pattern: str = ""
     text: str = ""
     host: str = ""
     held_for: float = 0
@@ -83,9 +75,12 @@ class Filter:
     @property
     def named(self) -> Named | None:
         """Which names it asks for."""
-        if not self.text:
-            return None
-        return Named(self.text, names_like, literal=WILDCARD not in self.text)
+        if self.text:
+            return Named(self.text, names_like, literal=WILDCARD not in self.text)
+        if self.pattern:
+            literal = not _GLOB.intersection(self.pattern)
+            return Named(self.pattern, names_match, literal=literal, alone=literal)
+        return None
 
     def keeps(self, lock: Summary) -> bool:
         """Whether to list a lock."""
@@ -95,6 +90,7 @@ class Filter:
             and lock.oldest_wait >= self.waited
             and (not self.stale or (lock.holding > 0 and not is_renewed(*_lease(lock))))
             and (not self.gone or _is_gone(lock))
+            and (not self.pattern or names_match(self.pattern, lock.name))
             and (not self.host or self._has_host(lock))
             and (not self.text or self._has_text(lock))
         )
@@ -114,6 +110,11 @@ class Filter:
 
 
 _PLAIN = Filter()
+
+
+def names_match(pattern: str, name: str) -> bool:
+    """Whether a name on the server matches a pattern, as it stands or as code gives names."""
+    return any(fnmatchcase(name, form) for form in both_forms(pattern))
 
 
 def names_like(text: str, name: str) -> bool:
@@ -196,7 +197,7 @@ class Search:
 
 
 def search(
-    matching: Matching,
+    matching: Filter,
     *,
     order: str = TROUBLE,
     using: str | None = None,
@@ -217,9 +218,7 @@ def search(
         LockBackendError: Redis could not be asked.
         ValueError: There is no such order.
     """
-    if order not in ORDERS:
-        msg = f"order must be one of {', '.join(ORDERS)}, not {order!r}"
-        raise ValueError(msg)
+    one_of(*ORDERS)(order, "order")
     named = matching.named
     one = named is not None and named.alone
     few = matching.is_plain and order == TROUBLE

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from redis_locks.statistics.history import (
-        Event,
         LockStatistics,
         Moment,
         PastHold,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         holds,
         read,
     )
+    from redis_locks.statistics.note import Event
 
 __all__ = [
     "Event",

@@ -13,8 +13,9 @@ from redis_locks.connections.backends import Backend, Question, async_answer, bl
 from redis_locks.drivers.base import Driver
 from redis_locks.statistics import storage
 from redis_locks.statistics.collector import METRICS, REST
+from redis_locks.statistics.note import Event
 from redis_locks.statistics.storage import Bucket
-from redis_locks.values.arguments import optional_text
+from redis_locks.values.arguments import one_of, optional_text
 from redis_locks.values.histogram import quantile
 from redis_locks.values.keys import validate_name
 from redis_locks.values.name_patterns import matches
@@ -85,28 +86,6 @@ class Statistics:
     locks: tuple[LockStatistics, ...]
     others: LockStatistics | None
     moments: tuple[Moment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happened to a lock.
-
-    Attributes:
-        at: The time by the server's clock, in seconds since 1970.
-        kind: "acquired", "contended", "timed_out", "lost", "deadlock", "force_released" or
-            "cancelled".
-        who: The holder or waiter, or the operator who ended it, as text for people.
-        seconds: The length of the wait or, if the hold was lost, of the hold.
-        fencing_token: The hold's; 0 if there is none.
-        detail: The holder that was in the way, or why the hold was lost; often empty.
-    """
-
-    at: float
-    kind: str
-    who: str
-    seconds: float
-    fencing_token: int
-    detail: str
 
 
 _EVENTS = ("notable", "frequent")
@@ -228,7 +207,8 @@ async def aholds(name: str, *, using: str | None = None) -> list[PastHold]:
 
 
 def _read_of(period: Period, pattern: str | None) -> Question[Statistics]:
-    return partial(_read, period=_period(period), pattern=optional_text(pattern, "pattern"))
+    one_of(*PERIODS)(period, "period")
+    return partial(_read, period=period, pattern=optional_text(pattern, "pattern"))
 
 
 async def _read(
@@ -318,35 +298,18 @@ def _moment(bucket: Bucket, seconds: int) -> Moment:
 
 
 async def _events(backend: Backend, driver: Driver, *, name: str) -> list[Event]:
-    found = [Event(at, **words) for at, words in await _notes(backend, driver, name, *_EVENTS)]
+    found = await _noted(backend, driver, name, *_EVENTS)
     return sorted(found, key=lambda event: -event.at)
 
 
 async def _holds(backend: Backend, driver: Driver, *, name: str) -> list[PastHold]:
-    found = [
-        PastHold(
-            at - words["seconds"],
-            at,
-            words["who"],
-            words["fencing_token"],
-            words["kind"],
-            words["detail"],
-        )
-        for at, words in await _notes(backend, driver, name, "ended")
+    past = [
+        PastHold(end.at - end.seconds, end.at, end.who, end.fencing_token, end.kind, end.detail)
+        for end in await _noted(backend, driver, name, "ended")
     ]
-    return sorted(found, key=lambda hold: -hold.ended)
+    return sorted(past, key=lambda hold: -hold.ended)
 
 
-async def _notes(
-    backend: Backend, driver: Driver, name: str, *kept: str
-) -> list[tuple[float, Mapping[str, Any]]]:
+async def _noted(backend: Backend, driver: Driver, name: str, *kept: str) -> list[Event]:
     asked = partial(storage.notes, keys=backend.partitions()[0], name=name, kept=kept)
-    found = await backend.ask(driver, asked)
-    return [(note.at_ms / 1000, note.words) for note in found]
-
-
-def _period(period: Period) -> Period:
-    if period not in PERIODS:
-        msg = f"period must be {' or '.join(map(repr, PERIODS))}, not {period!r}"
-        raise ValueError(msg)
-    return period
+    return await backend.ask(driver, asked)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import Call, Link, argv
 from redis_locks.exceptions import Wait
 from redis_locks.scripts import Script
 from redis_locks.statistics import scripts
-from redis_locks.statistics.note import Note
+from redis_locks.statistics.note import Event, Note
 from redis_locks.values.identity import process_name
 from redis_locks.values.keys import Keys
 from redis_locks.values.text import shorten
@@ -44,25 +44,6 @@ class Bucket(NamedTuple):
     at_ms: int
     number: int
     figures: Mapping[str, int]
-
-
-class Noted(NamedTuple):
-    """Something that happened at `at_ms`, server time; words as `add` writes them."""
-
-    at_ms: int
-    words: Mapping[str, Any]
-
-    @classmethod
-    def parse(cls, text: str) -> Self | None:
-        """Return the note; None if we cannot read it. A later version may write words that we do not know."""
-        at_ms, _, written = text.partition(" ")
-        try:
-            read = json.loads(written)
-            words = {field: read[field] for field in _WORDS}
-            known = all(isinstance(words[field], kind) for field, kind in _WORDS.items())
-            return cls(int(at_ms), words) if known else None
-        except (ValueError, LookupError, TypeError):
-            return None
 
 
 OfLock = tuple[str, str, Note]
@@ -164,11 +145,23 @@ def _part(reply: Any) -> tuple[Bucket, int]:
     return Bucket(int(at_ms), int(number), figures), int(following)
 
 
-async def notes(link: Link, keys: Keys, name: str, kept: Sequence[str]) -> list[Noted]:
+async def notes(link: Link, keys: Keys, name: str, kept: Sequence[str]) -> list[Event]:
     """Return the notes in some lists of a lock, in no order."""
     (found,) = await link.call(scripts.NOTES, (keys, ("", name, *kept)))
     texts = (each.decode(errors="replace") for each in found)
-    return [note for text in texts if (note := Noted.parse(text))]
+    return [event for text in texts if (event := _event(text))]
+
+
+def _event(text: str) -> Event | None:
+    """Return what a note tells; None if we cannot read it. A later version may write words that we do not know."""
+    at_ms, _, written = text.partition(" ")
+    try:
+        read = json.loads(written)
+        words = {field: read[field] for field in _WORDS}
+        known = all(isinstance(words[field], kind) for field, kind in _WORDS.items())
+        return Event(int(at_ms) / 1000, **words) if known else None
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 async def deadlocks(link: Link, keys: Keys) -> list[Circle]:

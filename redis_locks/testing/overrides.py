@@ -20,6 +20,7 @@ from redis_locks.optimistic.transaction import Transaction
 from redis_locks.protocol import acquire, lock_events
 from redis_locks.protocol.store import Refused, Won
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
+from redis_locks.values.arguments import one_of
 
 Place = tuple[Any, str]
 """An object, and the name of an attribute of it."""
@@ -36,8 +37,6 @@ _SERVERS: Final[Mapping[Place, Any]] = {
     )
 }
 """What is replaced, as it is when nothing is overridden."""
-
-_OUTCOMES: Final = (*get_args(Outcome), "server")
 
 
 class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
@@ -69,14 +68,11 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
     `Hold.commit`, and locks with `read`, work on data in Redis. Without a server they raise RuntimeError.
 
     Raises:
-        ValueError: `outcome` is none of these.
+        TypeError, ValueError: `outcome` is none of these.
     """
 
     def __init__(self, outcome: Outcome | Literal["server"]) -> None:
-        if outcome not in _OUTCOMES:
-            choices = ", ".join(map(repr, _OUTCOMES))
-            msg = f"outcome must be one of {choices}, not {outcome!r}"
-            raise ValueError(msg)
+        one_of(*get_args(Outcome), "server")(outcome, "outcome")
         super().__init__()
         self._outcome = outcome
         self._enabled: list[ExitStack] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from redis_locks.values.arguments import one_of
+
 Rule = Literal["oldest_wait", "long_hold", "lost", "deadlocks", "server"]
 Severity = Literal["warning", "critical"]
 
@@ -43,8 +45,8 @@ class LockAlert:
     label: str = ""
 
     def __post_init__(self) -> None:
-        _one_of("rule", self.rule, get_args(Rule))
-        _one_of("severity", self.severity, get_args(Severity))
+        one_of(*get_args(Rule))(self.rule, "rule of a LockAlert")
+        one_of(*get_args(Severity))(self.severity, "severity of a LockAlert")
         _number("above", self.above, 0, float("inf"))
         _number("waiters", self.waiters, 1, float("inf"))
         if self.waiters != int(self.waiters):
@@ -60,12 +62,6 @@ class LockAlert:
             bound = "" if self.rule == "server" else f" above {self.above:g}"
             locks = "" if self.locks == "*" else f" of {self.locks}"
             object.__setattr__(self, "label", f"{self.rule}{bound}{locks}")
-
-
-def _one_of(argument: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        msg = f"{argument} of a LockAlert must be one of {', '.join(map(repr, choices))}, not {value!r}"
-        raise ValueError(msg)
 
 
 def _number(argument: str, value: object, least: float, most: float) -> None:

@@ -182,8 +182,11 @@ def test_the_command_prints_what_fires_and_fails() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"rule": "wait"}, "rule of a LockAlert must be one of 'oldest_wait', "),
-        ({"rule": "lost", "severity": "bad"}, "severity of a LockAlert must be one of 'warning'"),
+        ({"rule": "wait"}, "rule of a LockAlert must be 'oldest_wait', "),
+        (
+            {"rule": "lost", "severity": "bad"},
+            "severity of a LockAlert must be 'warning' or 'critical'",
+        ),
         ({"rule": "lost", "above": -1}, "above of a LockAlert must be at least 0, not -1"),
         ({"rule": "lost", "within": 5}, "within of a LockAlert must be from 60 to 3600, not 5"),
         ({"rule": "lost", "waiters": "3"}, "waiters of a LockAlert must be a number, not '3'"),

@@ -79,7 +79,8 @@ def _tell_people(
     if not there:
         console.note("No lock is held or waited for.")
     elif not shown:
-        asked = "" if chosen.pattern is None else did_you_mean(chosen.pattern, using)
+        pattern = chosen.matching.pattern
+        asked = did_you_mean(pattern, using) if pattern else ""
         console.note(f"None of the {there:,} locks matches.{asked}")
     elif chosen.limit is not None and chosen.limit < len(found):
         console.note(f"{shown:,} of {len(found):,} locks.")

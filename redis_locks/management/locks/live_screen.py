@@ -16,12 +16,11 @@ from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo, audit
-from redis_locks.inspection.filters import Filter, Search, search
+from redis_locks.inspection.filters import Search, search
 from redis_locks.inspection.headline import headline
 from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
-from redis_locks.inspection.survey import Named
 from redis_locks.inspection.time_limit import in_background, require_answer
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.feed import News
@@ -88,24 +87,6 @@ class _Prompt:
         return replace(self, text=self.text + typed)
 
 
-class _Both(NamedTuple):
-    """What the arguments and the typed filter both let pass."""
-
-    chosen: Selection
-    typed: Filter
-
-    @property
-    def is_plain(self) -> bool:
-        return self.chosen.is_plain and self.typed.is_plain
-
-    @property
-    def named(self) -> Named | None:
-        return self.typed.named or self.chosen.named
-
-    def keeps(self, lock: Summary) -> bool:
-        return self.chosen.keeps(lock) and self.typed.keeps(lock)
-
-
 class LiveScreen:
     """What is on the screen, as frames, and what each key changes. `read` is for a thread of its own."""
 
@@ -135,7 +116,7 @@ class LiveScreen:
             lock = inspection.lock(opened, using=self._using)
             around = surroundings(lock, using=self._using) if lock else None
             return Look(opened, None, {}, lock, around)
-        matching = _Both(self._chosen, Filter(text=self._filter))
+        matching = replace(self._chosen.matching, text=self._filter)
         limit, last = self._chosen.limit, self._top + self._rows
         if limit is not None:
             last = min(last, limit)

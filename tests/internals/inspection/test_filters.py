@@ -178,7 +178,5 @@ def test_the_host_filter_looks_at_holders_and_waiters() -> None:
 
 
 def test_an_unknown_order_is_refused() -> None:
-    with pytest.raises(
-        ValueError, match="order must be one of trouble, name, held, lease, queue, not 'x'"
-    ):
+    with pytest.raises(ValueError, match="order must be 'trouble', 'name', "):
         search(Filter(), order="x")
