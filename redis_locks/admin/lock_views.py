@@ -43,7 +43,7 @@ from redis_locks.admin.screens import Screen
 from redis_locks.admin.script_texts import script_texts
 from redis_locks.admin.server_strip import away, contended_now, shared_survey, strip
 from redis_locks.admin.statistics import exported, stats_context
-from redis_locks.admin.table_rows import CircleRow, GroupRow, mark_of
+from redis_locks.admin.table_rows import GroupRow, circle_row, mark_of
 from redis_locks.admin.waits import waits_screen
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, Page, groups, page, search
@@ -156,7 +156,7 @@ class LockViews:
         }
         try:
             known = recent(using=pages.using).circles
-            context["circles"] = [CircleRow.of(circle, pages) for circle in known]
+            context["circles"] = [circle_row(circle, pages) for circle in known]
         except LockBackendError as error:
             context["unreachable"] = self._unreachable(error)
         return self._respond("deadlocks", context)

@@ -13,15 +13,15 @@ from redis_locks import statistics
 from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.screens import Piece, Screen
 from redis_locks.admin.table_rows import (
-    EventRow,
     GroupRow,
     HolderRow,
     LockRow,
     PartyRow,
-    PastHoldRow,
     SessionRow,
     StoryPart,
     case_text,
+    event_row,
+    past_hold_row,
 )
 from redis_locks.admin.timeline import MOST_WAITS, SPANS, USUAL_SPAN, Span, timeline
 from redis_locks.conf.settings import get_settings
@@ -169,7 +169,7 @@ def lock_screen(
     facts = [fact for root in tree for fact in root.facts()]
     branches = any(root.branches for root in tree)
     noted = statistics.events(name, using=using)
-    events = [EventRow.of(event) for event in noted]
+    events = [event_row(event) for event in noted]
     holding = [holder.token for holder in lock.holders] if lock else []
     queueing = [waiter.token for waiter in lock.waiters[:MOST_WAITS]] if lock else []
     keeping = get_settings().statistics and get_settings().history > 0
@@ -205,7 +205,7 @@ def lock_screen(
             ),
             Piece(
                 "events",
-                [(event.at, event.kind) for event in events],
+                [(event.at, event.kind) for event in noted],
                 {
                     "events": events[:MOST_EVENTS],
                     "more_events": events[MOST_EVENTS:],
@@ -224,7 +224,7 @@ def _past_part(
     ended = [hold for hold in past if hold.ended > at - view.span.seconds]
     shown = Paginator(ended, PAST_A_PAGE).get_page(view.past)
     context = {
-        "past": [PastHoldRow.of(hold, usual) for hold in shown],
+        "past": [past_hold_row(hold, usual) for hold in shown],
         "ended": len(ended),
         "earlier": len(past) - len(ended),
         "kept": get_settings().history if len(past) >= get_settings().history else 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,43 +25,6 @@ MOST_SHOWN = 100
 
 _WIDTH, _HEIGHT = 960, 160
 """Of the chart, in units of its own; the page scales it."""
-
-
-@dataclass(frozen=True, slots=True)
-class FigureRow:
-    """The figures of one lock as text; `others` stands for all those not counted by themselves."""
-
-    url: str
-    name: str
-    figures: LockStatistics
-    wait_p50: str
-    wait_p99: str
-    hold_p50: str
-    hold_p99: str
-
-    @classmethod
-    def of(cls, found: LockStatistics, pages: ServerPages) -> FigureRow:
-        """Return the row of a lock on these pages."""
-        times = (found.wait_p50, found.wait_p99, found.hold_p50, found.hold_p99)
-        return cls(
-            pages.url("change", found.name) if found.name else "",
-            short_name(found.name),
-            found,
-            *("-" if seconds is None else latency(seconds) for seconds in times),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class ChartBar:
-    """One minute, or quarter of an hour, of the chart. Texts, for no reader's separators fit SVG."""
-
-    x: str
-    width: str
-    acquired_y: str
-    acquired_height: str
-    contended_y: str
-    contended_height: str
-    title: str
 
 
 def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any]:
@@ -86,7 +49,7 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
         "period": found.period,
         "order": order,
         "query": query,
-        "rows": [FigureRow.of(row, pages) for row in shown],
+        "rows": [_figures(row, pages) for row in shown],
         "unavailable": any(row.unavailable for row in shown),
         "more": max(0, len(rows) - MOST_SHOWN),
         "counted": bool(found.locks or found.others or query),
@@ -103,6 +66,16 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
         "began": datetime.fromtimestamp(found.moments[0].at, UTC),
         "ended": datetime.fromtimestamp(found.at, UTC),
     }
+
+
+def _figures(row: LockStatistics, pages: ServerPages) -> dict[str, object]:
+    """Return the figures of one lock for its row, with a link to these pages; without a name, of all others."""
+    times = {
+        field: "-" if (seconds := getattr(row, field)) is None else latency(seconds)
+        for field in ("wait_p50", "wait_p99", "hold_p50", "hold_p99")
+    }
+    url = pages.url("change", row.name) if row.name else ""
+    return {"url": url, "name": short_name(row.name), "figures": row, **times}
 
 
 def exported(asked: Mapping[str, str], using: str | None) -> list[dict[str, Any]]:
@@ -155,8 +128,11 @@ def _rounded(highest: int) -> int:
     return next(bound for bound in (scale // 5, scale // 2, scale) if bound >= highest)
 
 
-def bars(moments: Sequence[Moment], highest: int) -> list[ChartBar]:
-    """Return a bar for each moment; `highest` is the number that is as high as the chart."""
+def bars(moments: Sequence[Moment], highest: int) -> list[dict[str, str]]:
+    """Return a bar for each moment; `highest` is the number that is as high as the chart.
+
+    All of it is text, for no reader's separators fit SVG.
+    """
     step = _WIDTH / len(moments)
 
     def height(count: int) -> float:
@@ -167,16 +143,16 @@ def bars(moments: Sequence[Moment], highest: int) -> list[ChartBar]:
     for i, moment in enumerate(moments):
         acquired, contended = height(moment.acquired), height(moment.contended)
         began = date_format(localtime(datetime.fromtimestamp(moment.at, UTC)), "H:i T")
+        counts = {"time": began, "acquired": moment.acquired, "contended": moment.contended}
         drawn.append(
-            ChartBar(
-                x=f"{i * step + step * 0.1:.1f}",
-                width=f"{step * 0.8:.1f}",
-                acquired_y=f"{_HEIGHT - acquired:.1f}",
-                acquired_height=f"{acquired:.1f}",
-                contended_y=f"{_HEIGHT - contended:.1f}",
-                contended_height=f"{contended:.1f}",
-                title=_("%(time)s: %(acquired)s acquired, %(contended)s contended")
-                % {"time": began, "acquired": moment.acquired, "contended": moment.contended},
-            )
+            {
+                "x": f"{i * step + step * 0.1:.1f}",
+                "width": f"{step * 0.8:.1f}",
+                "acquired_y": f"{_HEIGHT - acquired:.1f}",
+                "acquired_height": f"{acquired:.1f}",
+                "contended_y": f"{_HEIGHT - contended:.1f}",
+                "contended_height": f"{contended:.1f}",
+                "title": _("%(time)s: %(acquired)s acquired, %(contended)s contended") % counts,
+            }
         )
     return drawn

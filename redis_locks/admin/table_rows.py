@@ -362,94 +362,51 @@ _EVENTS = {
 _ORDINARY = frozenset({"acquired", "contended"})
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """Something that happened to the lock; `ordinary` if it happens to every busy one."""
-
-    kind: str
-    at: datetime
-    who: str
-    lasted: str
-    detail: str
-    ordinary: bool
-
-    @classmethod
-    def of(cls, event: Event) -> EventRow:
-        """Return the row of an event."""
-        lasted = ""
-        if event.seconds:
-            text = _("held for %(time)s") if event.kind == "lost" else _("waited for %(time)s")
-            lasted = text % {"time": latency(event.seconds)}
-        detail = printable(event.detail)
-        if detail and event.kind != "lost":
-            detail = _("held by %(who)s") % {"who": detail}
-        return cls(
-            kind=str(_EVENTS.get(event.kind, event.kind)),
-            at=datetime.fromtimestamp(event.at, UTC),
-            who=printable(event.who),
-            lasted=lasted,
-            detail=detail,
-            ordinary=event.kind in _ORDINARY,
-        )
+def event_row(event: Event) -> dict[str, object]:
+    """Return an event of a lock as the page shows it; `ordinary` if it happens to every busy one."""
+    lasted = ""
+    if event.seconds:
+        text = _("held for %(time)s") if event.kind == "lost" else _("waited for %(time)s")
+        lasted = text % {"time": latency(event.seconds)}
+    detail = printable(event.detail)
+    if detail and event.kind != "lost":
+        detail = _("held by %(who)s") % {"who": detail}
+    return {
+        "kind": str(_EVENTS.get(event.kind, event.kind)),
+        "at": datetime.fromtimestamp(event.at, UTC),
+        "who": printable(event.who),
+        "lasted": lasted,
+        "detail": detail,
+        "ordinary": event.kind in _ORDINARY,
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class PastHoldRow:
-    """A hold that has ended; `is_long` if it exceeds the lock's usual ones."""
-
-    began: datetime
-    who: str
-    lasted: str
-    is_long: bool
-    is_lost: bool
-    detail: str
-    fencing_token: str
-
-    @classmethod
-    def of(cls, hold: PastHold, usual: Usual | None) -> PastHoldRow:
-        """Return the row of a hold of a lock that is usually held for so long."""
-        lasted = hold.ended - hold.began
-        return cls(
-            began=datetime.fromtimestamp(hold.began, UTC),
-            who=printable(hold.who),
-            lasted=latency(lasted),
-            is_long=usual is not None and usual.is_exceeded_by(lasted),
-            is_lost=hold.outcome == "lost",
-            detail=printable(hold.detail),
-            fencing_token=str(hold.fencing_token),
-        )
+def past_hold_row(hold: PastHold, usual: Usual | None) -> dict[str, object]:
+    """Return a hold that has ended, of a lock that is usually held for so long, as the page shows it."""
+    lasted = hold.ended - hold.began
+    return {
+        "began": datetime.fromtimestamp(hold.began, UTC),
+        "who": printable(hold.who),
+        "lasted": latency(lasted),
+        "is_long": usual is not None and usual.is_exceeded_by(lasted),
+        "is_lost": hold.outcome == "lost",
+        "detail": printable(hold.detail),
+        "fencing_token": str(hold.fencing_token),
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class CircleWait:
-    """One wait of a deadlock: who waited, for which locks, each with its page, and at which line of code."""
-
-    who: str
-    mode: str
-    locks: tuple[tuple[str, str], ...]
-    where: str
-
-
-@dataclass(frozen=True, slots=True)
-class CircleRow:
-    """A deadlock that was broken."""
-
-    at: datetime
-    waits: tuple[CircleWait, ...]
-
-    @classmethod
-    def of(cls, circle: Circle, pages: ServerPages) -> CircleRow:
-        """Return the row of a deadlock, with links to these pages."""
-        waits = (
-            CircleWait(
-                printable(wait.who),
-                mode_text(wait.mode),
-                tuple((short_name(name), pages.url("change", name)) for name in wait.names),
-                printable(wait.where),
-            )
-            for wait in circle.waits
-        )
-        return cls(datetime.fromtimestamp(circle.at, UTC), tuple(waits))
+def circle_row(circle: Circle, pages: ServerPages) -> dict[str, object]:
+    """Return a deadlock that was broken as the page shows it, with links to these pages."""
+    waits = [
+        {
+            "who": printable(wait.who),
+            "mode": mode_text(wait.mode),
+            "locks": [(short_name(name), pages.url("change", name)) for name in wait.names],
+            "where": printable(wait.where),
+        }
+        for wait in circle.waits
+    ]
+    return {"at": datetime.fromtimestamp(circle.at, UTC), "waits": waits}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from django.utils.translation import gettext as _
@@ -49,24 +49,6 @@ class WaitsRow:
         return self.name, self.url, self.waiting, self.since, self.level
 
 
-@dataclass(frozen=True, slots=True)
-class WaitsTable:
-    """Rows, the oldest wait first, and how many more there are."""
-
-    title: str
-    rows: Sequence[WaitsRow]
-    more: int
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """All waits that match, as a sentence and as tables."""
-
-    verdict: Headline
-    contended: int
-    tables: Sequence[WaitsTable]
-
-
 def waits_screen(query: str, pages: ServerPages) -> Screen:
     """Return who waits now for the locks that match what a user typed; blocks for some round trips.
 
@@ -97,17 +79,18 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
     ]
     oldest = max(locks, key=lambda lock: lock.oldest_wait, default=None)
     said = headline.waits(crowd(locks), len(locks), oldest, counted=found.complete)
-    waits = Waits(
-        verdict=Headline.of((said,), at, pages),
-        contended=len(locks),
-        tables=(
-            WaitsTable(pgettext("locks", "Lock"), by_lock, len(locks) - len(by_lock)),
-            WaitsTable(_("Locks with names like"), by_name, len(alike) - len(by_name)),
-            WaitsTable(pgettext("locks", "Holder"), by_holder, len(runs) - len(by_holder)),
-        ),
+    verdict = Headline.of((said,), at, pages)
+    shown = (
+        (pgettext("locks", "Lock"), by_lock, len(locks)),
+        (_("Locks with names like"), by_name, len(alike)),
+        (pgettext("locks", "Holder"), by_holder, len(runs)),
     )
-    facts = [(table.more, [row.state for row in table.rows]) for table in waits.tables]
-    part = Piece("waits", (waits.verdict.facts, facts), {"waits": waits})
+    tables = [
+        {"title": title, "rows": rows, "more": known - len(rows)} for title, rows, known in shown
+    ]
+    facts = [(known, [row.state for row in rows]) for _title, rows, known in shown]
+    waits = {"verdict": verdict, "contended": len(locks), "tables": tables}
+    part = Piece("waits", (verdict.facts, facts), {"waits": waits})
     return Screen(now=found.survey.now, parts=(part,), rows=())
 
 
@@ -121,7 +104,7 @@ def _by_holder(locks: Iterable[Summary]) -> list[tuple[str, int, float]]:
         for label in {who.label for who in lock.holders}:
             held[label].append(lock)
     runs = [
-        (label, crowd(its).most, max(lock.oldest_wait for lock in its))
-        for label, its in held.items()
+        (label, crowd(waited).most, max(lock.oldest_wait for lock in waited))
+        for label, waited in held.items()
     ]
     return sorted(runs, key=lambda run: (-run[2], run[0]))

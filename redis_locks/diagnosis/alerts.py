@@ -46,7 +46,6 @@ _SHOWN = 3
 _FAR_ABOVE_USUAL = 3
 _LEVELS = {"warning": logging.WARNING, "critical": logging.CRITICAL}
 _COUNTED = {"lost": ("l", "lost"), "deadlocks": ("d", "deadlocks")}
-_NEW = "firing"
 _ALL = "*"
 
 _State = Literal["firing", "resolved"]
@@ -103,14 +102,15 @@ def check_alerts(*, using: str | None = None) -> list[AlertEvent]:
         return _unreachable(rules, using, str(error))
     back = _gone.pop(using, None)
     if back is not None:
-        _tell_all(_of_server(rules, "resolved", back, "The server answers."))
+        for event in _of_server(rules, "resolved", back, "The server answers."):
+            _tell(event)
     by_name = {rule.label: rule for rule in rules}
     firing = []
     for name, since, state in noted:
         # A process with other rules may have noted one that is not known here.
         if name in found:
             firing.append(_event(by_name[name], since, found[name]))
-            if state == _NEW:
+            if state == "firing":
                 _tell(firing[-1])
         elif name in by_name:
             _tell(AlertEvent(by_name[name], "resolved", since, 0.0, (), "It is over."))
@@ -126,8 +126,8 @@ def _unreachable(rules: Iterable[LockAlert], using: str | None, why: str) -> lis
     since = _gone.setdefault(using, now)
     new = since is now  # of threads that find it gone together, one is the first
     events = _of_server(rules, "firing", since, printable(why))
-    if new:
-        _tell_all(events)
+    for event in events if new else ():
+        _tell(event)
     return events
 
 
@@ -136,11 +136,6 @@ def _of_server(
 ) -> list[AlertEvent]:
     server = [rule for rule in rules if rule.rule == "server"]
     return [AlertEvent(rule, state, since, 0.0, (), message) for rule in server]
-
-
-def _tell_all(events: Iterable[AlertEvent]) -> None:
-    for event in events:
-        _tell(event)
 
 
 def _tell(event: AlertEvent) -> None:
@@ -238,15 +233,10 @@ def _event(rule: LockAlert, since: float, found: Sequence[_Trouble]) -> AlertEve
     return AlertEvent(rule, "firing", since, value, locks, message)
 
 
-class _Noted(NamedTuple):
-    """An alert as the server has noted it."""
-
-    name: str
-    since: float
-    state: str
-
-
-async def _note(backend: Backend, driver: Driver, *, names: Sequence[str]) -> list[_Noted]:
+async def _note(
+    backend: Backend, driver: Driver, *, names: Sequence[str]
+) -> list[tuple[str, float, str]]:
+    """Return alerts as the server has noted them: which, since when, and "firing", "known" or "resolved"."""
     keys = backend.partitions()[0]
 
     async def ask(link: Link) -> Any:
@@ -256,4 +246,4 @@ async def _note(backend: Backend, driver: Driver, *, names: Sequence[str]) -> li
 
     words = [word.decode() for word in (await backend.ask(driver, ask))]
     each = zip(words[::3], words[1::3], words[2::3], strict=True)
-    return [_Noted(name, int(since) / 1000, state) for name, since, state in each]
+    return [(name, int(since) / 1000, state) for name, since, state in each]

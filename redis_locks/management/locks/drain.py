@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from django.core.management.base import CommandParser
 
@@ -22,16 +22,9 @@ _MOST_HOSTS = 10
 _NOBODY = Parties((), ())
 
 
-class _Texts(NamedTuple):
-    """What lines begin with."""
-
-    released: str
-    cancelled: str
-    ended: str
-
-
-_DONE = _Texts("Released", "Cancelled", "Ended")
-_PLANNED = _Texts("Would release", "Would cancel", "Would end")
+_DONE = ("Released", "Cancelled", "Ended")
+_PLANNED = ("Would release", "Would cancel", "Would end")
+"""What the lines of holds, of waits and of their number begin with."""
 
 
 class Drain(Verb):
@@ -91,13 +84,12 @@ def _rows(ended: Parties) -> list[Row]:
     ]
 
 
-def _text(host: str, ended: Parties, width: int | None, texts: _Texts) -> list[str]:
-    lines = [f"{texts.released} lock {_line(holder)}" for holder in ended.holders]
-    lines += [f"{texts.cancelled} the wait for lock {_line(waiter)}" for waiter in ended.waiters]
-    return [
-        *(shorten(line, width) for line in lines),
-        f"{texts.ended} {_counted(ended)} of host '{printable(host)}'.",
-    ]
+def _text(host: str, ended: Parties, width: int | None, texts: tuple[str, str, str]) -> list[str]:
+    of_holds, of_waits, of_all = texts
+    lines = [f"{of_holds} lock {_line(holder)}" for holder in ended.holders]
+    lines += [f"{of_waits} the wait for lock {_line(waiter)}" for waiter in ended.waiters]
+    summary = f"{of_all} {_counted(ended)} of host '{printable(host)}'."
+    return [*(shorten(line, width) for line in lines), summary]
 
 
 def _line(party: HolderInfo | WaiterInfo) -> str:
