@@ -19,19 +19,9 @@ from django.utils.translation import gettext_lazy as _
 
 def run_checks(**options: Any) -> list[checks.CheckMessage]:
     """Run all system checks of the app."""
-    from redis_locks.checks import (
-        check_lock_names,
-        check_rows,
-        check_servers,
-        check_settings,
-        check_task_order,
-        check_view_order,
-        check_views,
-    )
+    from redis_locks.checks import OF_CODE, OF_SETTINGS
 
-    of_settings = (check_settings, check_servers)
-    of_code = (check_views, check_view_order, check_lock_names, check_rows, check_task_order)
-    return [message for check in (*of_settings, *of_code) for message in check(**options)]
+    return [message for check in (*OF_SETTINGS, *OF_CODE) for message in check(**options)]
 
 
 def watch_transactions(connection: BaseDatabaseWrapper, **_signal: object) -> None:

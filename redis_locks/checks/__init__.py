@@ -26,6 +26,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from redis_locks.checks.configuration import check_settings
 from redis_locks.checks.row_locks import check_rows
 from redis_locks.checks.servers import check_servers
@@ -34,12 +36,5 @@ from redis_locks.checks.view_checks import check_views
 from redis_locks.checks.view_names import check_lock_names
 from redis_locks.checks.view_order import check_view_order
 
-__all__ = [
-    "check_lock_names",
-    "check_rows",
-    "check_servers",
-    "check_settings",
-    "check_task_order",
-    "check_view_order",
-    "check_views",
-]
+OF_SETTINGS: Final = (check_settings, check_servers)
+OF_CODE: Final = (check_views, check_view_order, check_lock_names, check_rows, check_task_order)

@@ -294,15 +294,8 @@ def checked_wait(
     """
     flag(nowait, "nowait")
     flag(skip_locked, "skip_locked")
-    given = [
-        word
-        for word, is_given in (
-            ("nowait", nowait),
-            ("skip_locked", skip_locked),
-            ("wait", wait is not UNSET),
-        )
-        if is_given
-    ]
+    arguments = {"nowait": nowait, "skip_locked": skip_locked, "wait": wait is not UNSET}
+    given = [argument for argument, is_given in arguments.items() if is_given]
     if len(given) > 1:
         msg = f"{given[0]} and {given[1]} exclude each other: give one of them"
         raise ValueError(msg)

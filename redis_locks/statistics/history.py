@@ -252,20 +252,10 @@ def _matching(figures: Mapping[str, int], pattern: str) -> dict[str, int]:
 
 
 def _row(name: str, counts: Mapping[str, int]) -> LockStatistics:
-    acquired, contended, timed_out, lost, deadlocks, unavailable = (
-        counts.get(metric, 0) for metric in METRICS.values()
-    )
-    return LockStatistics(
-        listed(name),
-        acquired,
-        contended,
-        timed_out,
-        lost,
-        deadlocks,
-        unavailable,
-        *(_wait(counts, share) for share in (0.5, 0.99)),
-        *(quantile(histogram(counts, "h"), share) for share in (0.5, 0.99)),
-    )
+    figures: list[Any] = [counts.get(metric, 0) for metric in METRICS.values()]
+    figures += [_wait(counts, share) for share in (0.5, 0.99)]
+    figures += [quantile(histogram(counts, "h"), share) for share in (0.5, 0.99)]
+    return LockStatistics(listed(name), *figures)
 
 
 def _wait(counts: Mapping[str, int], share: float) -> float | None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Final, TypeVar
 
 from django.test.utils import TestContextDecorator
@@ -77,12 +76,7 @@ class held(TestContextDecorator):  # noqa: N801 - used like Django's override_se
         """Take the lock."""
         await asyncio.to_thread(self.enable)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Release it."""
         await asyncio.to_thread(self.disable)
 
