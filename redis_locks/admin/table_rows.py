@@ -69,7 +69,7 @@ _MODES = {
 
 _CASES = {
     Case.FREE: pgettext_lazy("locks", "free"),
-    Case.HANDING_OVER: gettext_lazy("handing over"),
+    Case.HAND_OFF: pgettext_lazy("locks", "hand-off"),
     Case.NORMAL: pgettext_lazy("locks", "normal"),
     Case.CONVOY: pgettext_lazy("locks", "convoy"),
     Case.LONG: gettext_lazy("held for long"),

@@ -48,9 +48,9 @@ def queued_once(task: Any, rule: Rule) -> Any:
     function = functools.partial(task.func, None) if task.takes_context else task.func
     queue = Queue(rule, rule.naming(function), takes_context=task.takes_context)
     make = queue.asynchronous if iscoroutinefunction(task.func) else queue.blocking
-    its = {field.name: getattr(task, field.name) for field in fields(task)}
+    attributes = {field.name: getattr(task, field.name) for field in fields(task)}
     kind: Any = type(task)
-    return _unique(kind)(**its | {"func": make(task.func), "queue": queue})
+    return _unique(kind)(**attributes | {"func": make(task.func), "queue": queue})
 
 
 @dataclass(frozen=True)

@@ -207,8 +207,10 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         options = self.options
 
         def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
-            its = varied(options, label=options.label or label or own_label, template=template)
-            return Lock.of_call(names, its)
+            of_this_call = varied(
+                options, label=options.label or label or own_label, template=template
+            )
+            return Lock.of_call(names, of_this_call)
 
         locked = LockedFunction(
             function=function,

@@ -98,13 +98,13 @@ def require_reached(kind: type, mixin: type, *methods: str) -> None:
             if code is None or name in code.co_names:  # such as super().dispatch
                 continue
             ours = "RedisLockAPIMixin" if is_api_class(kind) else mixin.__name__
-            its = f"{each.__module__}.{each.__qualname__}.{name}()"
+            method = f"{each.__module__}.{each.__qualname__}.{name}()"
             fix = (
                 f"Call super().{name}() in it"
                 if each is kind
                 else f"Write the mixin before {each.__name__}: class {kind.__name__}({ours}, ...)"
             )
-            msg = f"{kind.__module__}.{kind.__qualname__} would take no lock, because {its} does not call the mixin's. {fix}"
+            msg = f"{kind.__module__}.{kind.__qualname__} would take no lock, because {method} does not call the mixin's. {fix}"
             raise ImproperlyConfigured(msg)
 
 

@@ -76,8 +76,8 @@ class Teller:
 
     def listens(self, kind: Kind) -> bool:
         """Return whether a receiver is connected, or the log or the statistics take events of this kind."""
-        its = self.statistics
-        return (its is not None and its.listens(kind)) or self._told(kind)
+        counter = self.statistics
+        return (counter is not None and counter.listens(kind)) or self._told(kind)
 
     def _told(self, kind: Kind) -> bool:
         # What is not logged by itself is in the lines of the server's outage.
@@ -89,13 +89,15 @@ class Teller:
 
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count it, and return whether a receiver wants the whole event."""
-        its = self.statistics
-        if its is not None and its.listens(kind):
-            its.pending.append((kind, (server, names), bucket_of(seconds) if seconds else None))
-            if len(its.pending) >= its.most:
-                its.catch_up()
+        counter = self.statistics
+        if counter is not None and counter.listens(kind):
+            counter.pending.append((kind, (server, names), bucket_of(seconds) if seconds else None))
+            if len(counter.pending) >= counter.most:
+                counter.catch_up()
             if kind in _NOTED or (
-                kind in FREQUENT and (server, names[0]) not in its.full and server not in its.full
+                kind in FREQUENT
+                and (server, names[0]) not in counter.full
+                and server not in counter.full
             ):
                 return True
         return self._told(kind)
@@ -103,20 +105,20 @@ class Teller:
     def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
         """Count that a hold has begun, or ended, and return whether a receiver wants the whole event."""
         # All in one function, as each hold calls it twice. Its note needs no event.
-        its = self.statistics
-        if its is not None and (settings := get_settings()).statistics:
-            plan, pending = lease.plan, its.pending
+        counter = self.statistics
+        if counter is not None and (settings := get_settings()).statistics:
+            plan, pending = lease.plan, counter.pending
             if (
-                plan not in its.noted
+                plan not in counter.noted
                 if kind == "acquired"
                 else kind == "released" and settings.history
             ):
                 at = lease.since if kind == "acquired" else lease.since + seconds
                 note = kind, plan, lease.session.unit, at, seconds, lease.fencing_token
-                its.hold_notes.append(note)
+                counter.hold_notes.append(note)
             pending.append((kind, plan, bucket_of(seconds) if seconds else None))
-            if len(pending) >= its.most:
-                its.catch_up()
+            if len(pending) >= counter.most:
+                counter.catch_up()
             if kind == "lost":
                 return True
         signal, level = _HOLDS[kind]
@@ -126,9 +128,9 @@ class Teller:
         """Log the event and send its signal. Suspends only if `task`; raises only what interrupts it."""
         try:
             log_lines.log(event)
-            its = self.statistics
-            if its is not None and its.listens(event.kind):
-                its.take(event)
+            counter = self.statistics
+            if counter is not None and counter.listens(event.kind):
+                counter.take(event)
             signal = LOCK_SIGNALS.get(event.kind)
             if signal is None or not signal.receivers:
                 return

@@ -122,15 +122,15 @@ def _in_the_way(mode: str) -> list[str]:
 def _pairs(new: Lease, held: Held, server: object) -> Iterator[tuple[tuple[Lease, _One], _One]]:
     if new.mode.startswith("permit"):  # which waits for any of several to end
         return
-    for (its_server, name), outer in _latest(held):
+    for (outer_server, name), outer in _latest(held):
         if not outer.is_held or outer.mode.startswith("permit"):
             continue
         for wanted in new.names:
             first, second = _named(outer, name), _named(new, wanted)
-            if (its_server, first) == (server, second):  # rows of one kind: only names tell
+            if (outer_server, first) == (server, second):  # rows of one kind: only names tell
                 first, second = name, wanted
-            if (its_server, first) != (server, second):
-                one = _One(its_server, first, _mode(outer, name))
+            if (outer_server, first) != (server, second):
+                one = _One(outer_server, first, _mode(outer, name))
                 yield (outer, one), _One(server, second, _mode(new, wanted))
 
 

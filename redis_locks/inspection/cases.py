@@ -30,7 +30,7 @@ class Case(StrEnum):
     """What is going on."""
 
     FREE = "free"
-    HANDING_OVER = "handing over"
+    HAND_OFF = "hand-off"
     NORMAL = "normal"
     CONVOY = "convoy"
     LONG = "long"
@@ -90,11 +90,13 @@ def _is_cooldown(lock: Summary) -> bool:
 def case_of(lock: Summary, usual: Callable[[str], Usual | None]) -> Case:
     """Return what is going on with a lock, as far as its summary and what is usual say."""
     if not lock.holding:
-        return Case.HANDING_OVER
+        return Case.HAND_OFF
     if lock.name.startswith(QUEUED) or _is_cooldown(lock):
         return Case.NORMAL
-    its = usual(lock.name)
-    case = held_case(lock.held_for, lock.lease_left, lock.lease, usual=its, is_gone=lock.gone > 0)
-    if case is Case.NORMAL and is_convoy(lock.waiting, lock.holding, lock.held_for, its):
+    usual_hold = usual(lock.name)
+    case = held_case(
+        lock.held_for, lock.lease_left, lock.lease, usual=usual_hold, is_gone=lock.gone > 0
+    )
+    if case is Case.NORMAL and is_convoy(lock.waiting, lock.holding, lock.held_for, usual_hold):
         return Case.CONVOY
     return case

@@ -72,7 +72,7 @@ def crowd_text(crowd: Crowd, *, counted: bool = True) -> str:
     """Return how many wait, and in how many places if these are more; not `counted`: there may be more."""
     places = number_format(crowd.places, force_grouping=True)
     if crowd.waiters is None:
-        text = ngettext("%(places)s place in line", "%(places)s places in line", crowd.places)
+        text = ngettext("%(places)s place in a queue", "%(places)s places in queues", crowd.places)
     elif crowd.waiters < crowd.places:
         text = ngettext(
             "%(count)s waits, in %(places)s places",

@@ -22,13 +22,13 @@ _LATEST = 2.0**53
 """The greatest whole number that Lua counts with, in milliseconds: a time far beyond any lease."""
 
 NO_PLACE: Final = "none"
-"""For the place in line to go on at: nobody stands there or behind it."""
+"""For the place in the queue to go on at: nobody stands there or behind it."""
 
 
 class Snapshot(NamedTuple):
     """One lock as it was at `at_ms`, server time; `waiting` and `holding` count all of them.
 
-    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order. The line goes on at `place`.
+    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order. The queue goes on at `place`.
     """
 
     at_ms: int
@@ -164,7 +164,7 @@ async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot
 async def inspect_part(
     link: Link, keys: Keys, most: int, place: str, ends_ms: int, skip: int
 ) -> Snapshot:
-    """Return the waiters from a place in line on, and the holders whose leases end at `ends_ms` or later.
+    """Return the waiters from a place in the queue on, and the holders whose leases end at `ends_ms` or later.
 
     It leaves out the first `skip` of these holders, and returns `most` of both at most.
     """
@@ -178,8 +178,8 @@ def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
         return Snapshot(0, 0, 0, (), ())
     if isinstance(reply, Exception):
         raise reply
-    at_ms, waiting, holding, held, line, place = reply
-    held, line = [_text(field) for field in held], [_text(field) for field in line]
+    at_ms, waiting, holding, held, queue, place = reply
+    held, queue = [_text(field) for field in held], [_text(field) for field in queue]
     return Snapshot(
         int(at_ms),
         int(waiting),
@@ -188,7 +188,7 @@ def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
             (token, _milliseconds(ends), claim)
             for token, ends, claim in zip(*[iter(held)] * 3, strict=True)
         ),
-        tuple(zip(line[::2], line[1::2], strict=True)),
+        tuple(zip(queue[::2], queue[1::2], strict=True)),
         _text(place),
     )
 

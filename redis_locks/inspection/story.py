@@ -143,7 +143,7 @@ def tell(lock: LockInfo | None, around: Surroundings = _NOTHING_AROUND) -> Story
     if any(root.has_deadlock for root in around.roots):
         return Story(Case.DEADLOCK, facts, str(_DEADLOCK))
     if not lock.holders:
-        return Story(Case.HANDING_OVER, facts, str(_HANDING_OVER))
+        return Story(Case.HAND_OFF, facts, str(_HAND_OFF))
     return Story(*_held_case(lock, facts, around.usual, around.gone))
 
 
@@ -186,7 +186,7 @@ def _ends(lock: LockInfo, holder: HolderInfo) -> str:
     return _("The lease ends in %(left)s, and then the lock is free.")
 
 
-_HANDING_OVER = gettext_lazy(
+_HAND_OFF = gettext_lazy(
     "This takes a moment. If the first waiter has died, the next one gets the lock within some seconds."
 )
 _DEADLOCK = gettext_lazy(

@@ -61,11 +61,11 @@ class Named(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The waiters of some locks. A waiter that wants several locks may stand in line at each.
+    """The waiters of some locks. A waiter that wants several locks may have a place in the queue of each.
 
     Attributes:
         waiters: How many there are; None: not known, as there are too many places.
-        places: How many places in line they have.
+        places: How many places in queues they have.
     """
 
     waiters: int | None
@@ -218,10 +218,10 @@ async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named |
     ]
     # Each part was read at a time of its own. What is told of all of them is as of the last one, so that a lock that
     # stays as it is has waited since the same moment in each survey.
-    at_ms = max(its_ms for its_ms, _ in parts)
+    at_ms = max(read_ms for read_ms, _ in parts)
     locks = {
-        name: lock.later((at_ms - its_ms) / 1000)
-        for its_ms, read in parts
+        name: lock.later((at_ms - read_ms) / 1000)
+        for read_ms, read in parts
         for name, lock in read.items()
     }
     waiting = found.lengths | {lock.name: lock.waiting for lock in locks.values()}

@@ -61,7 +61,10 @@ class InstanceSource(Generic[M]):
             )
         }
         rows = [related.get(row_of(type(each), self.database, each.pk), ()) for each in instances]
-        return [Candidate(_key(each), its) for each, its in zip(instances, rows, strict=True)]
+        return [
+            Candidate(_key(each), related_rows)
+            for each, related_rows in zip(instances, rows, strict=True)
+        ]
 
     def _related(self, kind: type[M], pks: Sequence[Any]) -> list[Candidate]:
         rows = kind._base_manager.using(self.database).filter(among(pks))

@@ -54,11 +54,13 @@ class LockedRows(list[M]):
             ValueError: None of the holds has it.
         """
         model, name = row_of(type(row), row._state.db or "default", row.pk)
-        its = [hold for hold in self.holds if any({model, name} & _whole(it) for it in hold.parts)]
-        if not its:
+        having = [
+            hold for hold in self.holds if any({model, name} & _whole(it) for it in hold.parts)
+        ]
+        if not having:
             msg = f"{row!r} is not among these locked rows"
             raise ValueError(msg)
-        return max(its, key=lambda hold: hold.fencing_token)
+        return max(having, key=lambda hold: hold.fencing_token)
 
     def release(self) -> None:
         """Release the rows; see `Hold.release`. Does nothing if there are no rows."""
@@ -250,8 +252,8 @@ def _holds_of(parts: Iterable[_Part]) -> list[Hold]:
 def _done(parts: Iterable[_Part], found: list[M]) -> LockedRows[M]:
     rows = LockedRows(found)
     for part in parts:
-        for hold, its in part.locked.holds.items():
-            part.earlier.keep(hold, its)
+        for hold, taken in part.locked.holds.items():
+            part.earlier.keep(hold, taken)
         rows.holds += (*part.locked.holds, *part.earlier.used())
     rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token, default=None)
     return rows
@@ -268,7 +270,7 @@ async def _let_go(side: Side, holds: Iterable[Hold], error: BaseException | None
     for hold in holds:
         try:
             await hold.end(side.driver, error)
-        except LockError as its:
-            failure = failure or its
+        except LockError as refusal:
+            failure = failure or refusal
     if failure is not None:
         raise failure

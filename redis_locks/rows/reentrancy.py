@@ -37,8 +37,8 @@ class Earlier:
     def used(self) -> list[Hold]:
         """Return the holds of the rows. From now on the transaction keeps the nested ones, too."""
         if self._keepers is not None:
-            for its, hold in self._nested.items():
-                self._keepers.keep(hold, taken_by(its, self._backend))
+            for lease, hold in self._nested.items():
+                self._keepers.keep(hold, taken_by(lease, self._backend))
         return [*self._kept, *self._nested.values()]
 
     def missing(self, rows: Iterable[Row]) -> list[Row]:
@@ -74,23 +74,23 @@ class Earlier:
                     self._kept[kept] = None
                     return True
         return any(
-            self._covers(taken_by(its, self._backend), row) and self._join(its)
-            for its in self._found(row)
+            self._covers(taken_by(lease, self._backend), row) and self._join(lease)
+            for lease in self._found(row)
         )
 
     def _found(self, names: Iterable[str]) -> set[Lease]:
         return around(self._side.session, self._backend, names, _guards)
 
-    def _covers(self, its: Taken, row: Row) -> bool:
-        return any(modes.covers(its.mode_of(name), self._mode) for name in its.names & {*row})
+    def _covers(self, taken: Taken, row: Row) -> bool:
+        return any(modes.covers(taken.mode_of(name), self._mode) for name in taken.names & {*row})
 
-    def _join(self, its: Lease) -> bool:
-        if its in self._nested:
+    def _join(self, lease: Lease) -> bool:
+        if lease in self._nested:
             return True
-        hold = nested_hold(RowHold, self._backend, its, self._side.where, self._side.block)
+        hold = nested_hold(RowHold, self._backend, lease, self._side.where, self._side.block)
         if hold is None:
             return False  # another thread has just released it
-        self._nested[its] = hold
+        self._nested[lease] = hold
         return True
 
     def _taken(self, rows: Sequence[Row]) -> Taken:
@@ -99,6 +99,6 @@ class Earlier:
         return Taken(self._backend, names, self._mode, models)
 
 
-def _guards(its: Hold | Lease) -> bool:
-    """Whether `its` is a real hold: row locks never go on without their server."""
-    return not its.is_unguarded
+def _guards(held: Hold | Lease) -> bool:
+    """Whether `held` is a real hold: row locks never go on without their server."""
+    return not held.is_unguarded

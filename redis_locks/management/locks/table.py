@@ -145,8 +145,8 @@ def _rows(
     oldest = max((waiter.waited for waiter in lock.waiters), default=None)
     waited = _NONE if oldest is None else duration(oldest)
     if not lock.holders:
-        handed = (name, state, lock.mode, "(being handed over)")
-        return [(*handed, _NONE, _NONE, _NONE, waiting, waited, _NONE)]
+        hand_off = (name, state, lock.mode, "(hand-off)")
+        return [(*hand_off, _NONE, _NONE, _NONE, waiting, waited, _NONE)]
     usual = recent.usual(lock.name) if recent else None
     holds: list[tuple[str, ...]] = [
         (

@@ -23,7 +23,7 @@ def lock(name: str = "a", **changes: Any) -> Summary:
     ("changes", "usual", "case"),
     [
         ({}, None, Case.NORMAL),
-        ({"holding": 0, "waiting": 1}, None, Case.HANDING_OVER),
+        ({"holding": 0, "waiting": 1}, None, Case.HAND_OFF),
         ({"gone": 1, "lease_left": 3600.0, "lease": 3600.0}, None, Case.GONE),
         ({"gone": 1, "name": "queued:mail"}, None, Case.NORMAL),
         ({"lease_left": 9.0}, None, Case.STALE),
@@ -89,7 +89,7 @@ def test_of_one_endless_line_all_are_counted_and_of_two_only_the_places() -> Non
         (Crowd(3, 3), True, "3 wait"),
         (Crowd(3, 6), True, "3 wait, in 6 places"),
         (Crowd(1, 2), True, "1 waits, in 2 places"),
-        (Crowd(None, 18000), True, "18,000 places in line"),
+        (Crowd(None, 18000), True, "18,000 places in queues"),
         (Crowd(12000, 12000), False, "At least 12,000 wait"),
     ],
 )

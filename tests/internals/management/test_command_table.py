@@ -64,7 +64,7 @@ def test_holders_that_were_not_read_are_counted() -> None:
 def test_a_lock_that_nobody_holds_is_listed_with_its_waiters() -> None:
     waited_for = LockInfo("x", "exclusive", (), info(waiters=1).waiters, 1)
     (line,) = table([waited_for], None)[1:]
-    assert ["x", "(being", "handed", "over)", "-", "-", "1", "1.5s", "-"] == line.split()
+    assert ["x", "(hand-off)", "-", "-", "1", "1.5s", "-"] == line.split()
     told = "\n".join(show.lines(waited_for, None, tell(waited_for)))
     assert "Free, and being handed to the first waiter. 1 waits, for 1.5s." in told
 
