@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
@@ -24,14 +24,13 @@ def check_settings(**_: object) -> list[CheckMessage]:
     ]
     # However wrong the other entries are.
     ours = servers_of(configured)
-    return found + (_check_connections(ours) if ours else []) + _check_middleware(configured)
+    if ours is not None:
+        for using in ours.server_names:
+            found += _check_connection(ours, using)
+    return [*found, *_check_middleware(configured)]
 
 
-def _check_connections(ours: Settings) -> list[CheckMessage]:
-    return [message for using in ours.server_names for message in _check_connection(ours, using)]
-
-
-def _check_connection(ours: Settings, using: str | None) -> list[CheckMessage]:
+def _check_connection(ours: Settings, using: str | None) -> Iterator[CheckMessage]:
     try:
         verify(ours.server(using), ours.servers)
     except ImproperlyConfigured as error:
@@ -40,18 +39,14 @@ def _check_connection(ours: Settings, using: str | None) -> list[CheckMessage]:
             "redis://, valkey://, unix://, redis+sentinel:// or redis+cluster:// URL will do, too. So will "
             "the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster."
         )
-        return [Error(str(error), hint=hint, id=NO_CONNECTION)]
-    return []
+        yield Error(str(error), hint=hint, id=NO_CONNECTION)
 
 
-def _check_middleware(configured: object) -> list[CheckMessage]:
+def _check_middleware(configured: object) -> Iterator[CheckMessage]:
     deadline = configured.get("REQUEST_DEADLINE") if isinstance(configured, Mapping) else None
-    if deadline is None or MIDDLEWARE in settings.MIDDLEWARE:
-        return []
-    return [
-        Warning(
+    if deadline is not None and MIDDLEWARE not in settings.MIDDLEWARE:
+        yield Warning(
             "REDIS_LOCKS['REQUEST_DEADLINE'] bounds nothing without its middleware.",
             hint=f"Add {MIDDLEWARE!r} to MIDDLEWARE, before what takes locks.",
             id=NO_MIDDLEWARE,
         )
-    ]

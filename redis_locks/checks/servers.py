@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from django.core.checks import CheckMessage, Error, Warning  # noqa: A004 - Django's name
 from django.core.exceptions import ImproperlyConfigured
 
@@ -19,85 +21,65 @@ NOT_IN_LOOPS = "redis_locks.W013"
 
 def check_servers(**_: object) -> list[CheckMessage]:
     """Warnings of each configured server; none of one that only a call of user code could tell."""
+    every = (_shared_with_caches, _without_timeout, _unheeded, _not_in_loops, _replicas_of_cluster)
     try:
-        return [
-            message for using in get_settings().server_names for message in _check_server(using)
-        ]
+        ours = get_settings()
+        known = [using for using in ours.server_names if is_known(ours.server(using))]
+        return [message for using in known for check in every for message in check(using)]
     except ImproperlyConfigured:
         return []  # said by check_settings already
 
 
-def _check_server(using: str | None) -> list[CheckMessage]:
-    if not is_known(get_settings().server(using)):
-        return []
-    every = (_shared_with_caches, _without_timeout, _unheeded, _not_in_loops, _replicas_of_cluster)
-    return [message for check in every for message in check(using)]
-
-
-def _shared_with_caches(using: str | None) -> list[CheckMessage]:
+def _shared_with_caches(using: str | None) -> Iterator[CheckMessage]:
     clears = [f"caches[{alias!r}].clear()" for alias in caches_beside(using)]
-    if not clears:
-        return []
-    return [
-        Warning(
+    if clears:
+        yield Warning(
             f"{' and '.join(clears)} would remove all locks, as they are in the same database.",
             hint="Give the locks a database of their own, in a URL such as "
             f"{get_settings().entry(using)} = 'redis://localhost:6379/1', or an alias in CACHES for "
             "them alone.",
             id=SHARED_WITH_CACHE,
         )
-    ]
 
 
-def _without_timeout(using: str | None) -> list[CheckMessage]:
-    if resolve(using).kwargs.get("socket_timeout", 0) is not None:
-        return []
-    return [
-        Warning(
+def _without_timeout(using: str | None) -> Iterator[CheckMessage]:
+    if resolve(using).kwargs.get("socket_timeout", 0) is None:
+        yield Warning(
             f"The client that {get_settings().entry(using)} names has socket_timeout=None, so it waits "
             "for ever for a server that does not answer; so do locks of redis_locks.compat. "
             f"All other locks use REDIS_LOCKS['REPLY_TIMEOUT'], {get_settings().reply_timeout:g} s, instead.",
             hint="Give it a socket_timeout in seconds, shorter than REDIS_LOCKS['LEASE'].",
             id=NO_TIMEOUT,
         )
-    ]
 
 
-def _unheeded(using: str | None) -> list[CheckMessage]:
-    return [
-        Warning(
+def _unheeded(using: str | None) -> Iterator[CheckMessage]:
+    for option in resolve(using).unheeded:
+        yield Warning(
             f"The client that {get_settings().entry(using)} names has {option}, which locks ignore. "
             "They open connections of their own: a handful, however many threads wait.",
             hint="Leave it out there, or give the locks a URL or an alias in CACHES for them alone.",
             id=UNHEEDED,
         )
-        for option in resolve(using).unheeded
-    ]
 
 
-def _not_in_loops(using: str | None) -> list[CheckMessage]:
+def _not_in_loops(using: str | None) -> Iterator[CheckMessage]:
     try:
         resolve(using).in_loop()
     except LockBackendError as error:
-        return [
-            Warning(
-                f"Async code cannot take locks over {get_settings().entry(using)}, {error}.",
-                hint="Leave the option out, or give async code a connection that redis-py's asyncio can have, "
-                "such as using='rediss://...'. If no async code takes locks, silence this check.",
-                id=NOT_IN_LOOPS,
-            )
-        ]
-    return []
+        yield Warning(
+            f"Async code cannot take locks over {get_settings().entry(using)}, {error}.",
+            hint="Leave the option out, or give async code a connection that redis-py's asyncio can have, "
+            "such as using='rediss://...'. If no async code takes locks, silence this check.",
+            id=NOT_IN_LOOPS,
+        )
 
 
-def _replicas_of_cluster(using: str | None) -> list[CheckMessage]:
-    if not (get_settings().replicas and isinstance(resolve(using), ClusterEndpoint)):
-        return []
-    return [
-        Error(
+def _replicas_of_cluster(using: str | None) -> Iterator[CheckMessage]:
+    if get_settings().replicas and isinstance(resolve(using), ClusterEndpoint):
+        yield Error(
             "REDIS_LOCKS['REPLICAS'] needs a single server with its replicas, but "
             f"{get_settings().entry(using)} names a cluster: no lock can be acquired there.",
             hint="Leave REPLICAS out, and have resources check fencing tokens.",
             id=REPLICAS_OF_CLUSTER,
         )
-    ]

@@ -119,15 +119,11 @@ async def _locks(
 
 async def read_names(backend: Backend, driver: Driver) -> list[str]:
     """Return the names in the indexes of all partitions, sorted."""
-    return list(await _indexed(backend, driver, lengths=False))
+    return list(await read_queues(backend, driver, lengths=False))
 
 
-async def read_queues(backend: Backend, driver: Driver) -> dict[str, int]:
-    """Return the length of the queue of each lock of all partitions, sorted by name."""
-    return await _indexed(backend, driver, lengths=True)
-
-
-async def _indexed(backend: Backend, driver: Driver, *, lengths: bool) -> dict[str, int]:
+async def read_queues(backend: Backend, driver: Driver, *, lengths: bool = True) -> dict[str, int]:
+    """Return the length of the queue of each lock of all partitions, or 0, sorted by name."""
     found: dict[str, int] = {}
     for keys in backend.partitions():
         found |= await indexed_in(backend, driver, keys, most=None, lengths=lengths)

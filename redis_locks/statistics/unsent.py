@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final
@@ -27,31 +28,24 @@ _MINUTE, _QUARTER, _HOUR, _DAY = 60.0, 900.0, 3600.0, 86400.0
 _numbers = count(1)
 
 
+@dataclass(slots=True)
 class Batch:
     """What happened in one span of time.
 
-    Args:
+    Attributes:
         at: When, on ``time.monotonic()``.
         figures: What to add to each figure, "METRIC NAME".
         notes: What happened to locks.
         deadlocks: Those that were broken.
+        number: Its number among all of this process, by which the server knows it again. 0: it was never sent, and may
+            still grow.
     """
 
-    __slots__ = ("at", "deadlocks", "figures", "notes", "number")
-
-    def __init__(
-        self,
-        at: float,
-        figures: Mapping[str, int],
-        notes: Iterable[OfLock],
-        deadlocks: Iterable[Deadlock] = (),
-    ) -> None:
-        self.at = at
-        self.figures = dict(figures)
-        self.notes = list(notes)
-        self.deadlocks = list(deadlocks)
-        self.number = 0
-        """Its number among all of this process, by which the server knows it again. 0: it was never sent, and may still grow."""
+    at: float
+    figures: dict[str, int]
+    notes: list[OfLock]
+    deadlocks: list[Deadlock] = field(default_factory=list)
+    number: int = 0
 
     def add(self, later: Batch) -> None:
         """Add what happened later in the same span."""
@@ -83,7 +77,7 @@ class Unsent:
         """Add what has happened in the last seconds; forget what is a day old."""
         now = monotonic()
         kept: list[Batch] = []
-        for batch in [*self.batches, Batch(now, figures, notes, deadlocks)]:
+        for batch in [*self.batches, Batch(now, dict(figures), [*notes], [*deadlocks])]:
             last = kept[-1] if kept else None
             if now - batch.at >= _DAY:
                 continue

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from redis_locks.conf.name_function import both_forms
-from redis_locks.inspection import LockInfo
+from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.story import Story, surroundings, tell
 from redis_locks.management.locks.console import Console, fail
@@ -70,34 +70,20 @@ class Show(Verb):
         report = Report(
             {**asdict(lock), "story": story.text, "advice": story.advice},
             _COLUMNS,
-            _rows(lock),
+            [*map(_row, lock.holders), *map(_row, lock.waiters)],
             lambda width: lines(lock, width, story, shown),
         )
         console.report(report, options["format"])
 
 
-def _rows(lock: LockInfo) -> list[Row]:
-    holders: list[Row] = [
-        {
-            "role": "holder",
-            "seconds": holder.held_for,
-            "lease_left": holder.lease_left,
-            "fencing_token": holder.fencing_token,
-            **{field: getattr(holder, field) for field in _WHO},
-        }
-        for holder in lock.holders
-    ]
-    waiters: list[Row] = [
-        {
-            "role": "waiter",
-            "seconds": waiter.waited,
-            "lease_left": None,
-            "fencing_token": None,
-            **{field: getattr(waiter, field) for field in _WHO},
-        }
-        for waiter in lock.waiters
-    ]
-    return holders + waiters
+def _row(party: HolderInfo | WaiterInfo) -> Row:
+    role, seconds = (
+        ("holder", party.held_for) if isinstance(party, HolderInfo) else ("waiter", party.waited)
+    )
+    # A waiter has neither of these two.
+    of_hold = {field: getattr(party, field, None) for field in ("lease_left", "fencing_token")}
+    who = {field: getattr(party, field) for field in _WHO}
+    return {"role": role, **who, "seconds": seconds, **of_hold}
 
 
 def lines(
