@@ -27,7 +27,7 @@ async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sl
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
     `sleep` shortens the pause between two questions, down to 10 ms. Whatever it raises, and whatever keeps the
-    caller from taking note of the lock: call `withdraw` then.
+    caller from taking note of the lock: call `abandon` then.
     """
     until = float("inf") if wait is None else monotonic() + wait
     poll = min(max(sleep, _SHORTEST_POLL), POLL)
@@ -48,13 +48,13 @@ async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sl
         subscription.close()
 
 
-async def withdraw(driver: Driver, request: CompatRequest) -> None:
+async def abandon(driver: Driver, request: CompatRequest) -> None:
     """Leave neither a hold nor a place in the queue behind, if the server can still be reached."""
     with suppress(*server_errors()):
-        await driver.finish(_withdraw(request))
+        await driver.finish(_abandon(request))
 
 
-async def _withdraw(request: CompatRequest) -> None:
+async def _abandon(request: CompatRequest) -> None:
     """Leave the queue, and release the lock if it was granted meanwhile."""
     if await commands.acquire(request, NOBODY, stay=False) == GRANTED:
         await commands.release(request.client, request.keys, request.token)

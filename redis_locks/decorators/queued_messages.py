@@ -9,7 +9,6 @@ the name. A cooldown is a shared hold, too, which nobody renews.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -32,7 +31,7 @@ from redis_locks.protocol.plans import Plan, Terms
 from redis_locks.protocol.store import Request, Won
 from redis_locks.values.claims import Claim
 from redis_locks.values.durations import MAX_SECONDS
-from redis_locks.values.identity import COOLDOWN, process_name
+from redis_locks.values.identity import COOLDOWN, token_without_process
 from redis_locks.values.keys import QUEUED
 
 logger = logging.getLogger("redis_locks")
@@ -92,8 +91,7 @@ class Rule(NamedTuple):
 
 def token_of(task_id: str) -> str:
     """Return the token of the message of the Celery task with this id, which is its own wherever it is delivered."""
-    digest = hashlib.blake2b(task_id.encode(errors="replace"), digest_size=16).hexdigest()
-    return f"{_NOBODY.ljust(len(process_name()), '0')}{digest}.1"
+    return token_without_process(_NOBODY, task_id)
 
 
 class AlreadyQueued(NamedTuple):

