@@ -35,23 +35,22 @@ def check_task_order(
     if sys.modules.keys().isdisjoint(_QUEUES):
         return []
     configs = apps.get_app_configs() if app_configs is None else app_configs
-    errors = (_wrong_order(f"{config.name}.tasks") for config in configs if _has_tasks(config))
     return [
-        Error(f"{module}: {error.problem}", hint=error.advice, id=WRONG_ORDER)
-        for module, error in errors
-        if error is not None
+        Error(f"{config.name}.tasks: {error.problem}", hint=error.advice, id=WRONG_ORDER)
+        for config in configs
+        if (error := _wrong_order(config)) is not None
     ]
 
 
-def _has_tasks(config: AppConfig) -> bool:
-    return config.module is not None and module_has_submodule(config.module, "tasks")
-
-
-def _wrong_order(module: str) -> tuple[str, WrongOrder | None]:
+def _wrong_order(config: AppConfig) -> WrongOrder | None:
+    """Return what is wrong with the tasks of an app; None if it has none, or if they cannot be imported."""
+    if config.module is None or not module_has_submodule(config.module, "tasks"):
+        return None
+    module = f"{config.name}.tasks"
     try:
         import_module(module)
     except WrongOrder as error:
-        return module, error
+        return error
     except Exception:
         logger.debug("Cannot look for locked tasks in %s", module, exc_info=True)
-    return module, None
+    return None

@@ -20,12 +20,12 @@ from redis_locks.connections.backends import Backend, blocking_answer
 from redis_locks.diagnosis.vitals import vitals
 from redis_locks.drivers.base import Driver, Link, argv
 from redis_locks.exceptions import LockBackendError
+from redis_locks.inspection.cases import is_cooldown
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import MOST, Named, survey
 from redis_locks.inspection.time_limit import require_answer
 from redis_locks.signals import lock_alert
 from redis_locks.statistics.usual import recent, troubles
-from redis_locks.values.identity import COOLDOWN
 from redis_locks.values.keys import QUEUED
 from redis_locks.values.lock_alert import DEFAULT_ALERTS, LockAlert
 from redis_locks.values.name_patterns import matches
@@ -203,8 +203,7 @@ class _Figures:
         bound = max(rule.above, _FAR_ABOVE_USUAL * usual.p99) if usual else rule.above
         # A message may be in its queue for long, and no process works meanwhile.
         is_message = lock.name.startswith(QUEUED) and not rule.locks.startswith(QUEUED)
-        is_cooldown = any(who.label.startswith(COOLDOWN) for who in lock.holders[:1])
-        if not lock.holding or lock.held_for <= bound or is_message or is_cooldown:
+        if not lock.holding or lock.held_for <= bound or is_message or is_cooldown(lock):
             return None
         who = f" by {lock.holders[0].label}" if lock.holders else ""
         often = f", usual: {latency(usual.p50)}" if usual else ""

@@ -81,17 +81,19 @@ def held_case(
     return Case.LONG if is_long(held_for, usual) else Case.NORMAL
 
 
-def _is_cooldown(lock: Summary) -> bool:
+def is_cooldown(lock: Summary) -> bool:
     """Whether nobody works: something only keeps the name closed, for a while."""
     # Most are not, and to read who holds takes longer.
-    return COOLDOWN in lock.held_by and lock.holders[0].label.startswith(COOLDOWN)
+    return COOLDOWN in lock.held_by and any(
+        first.label.startswith(COOLDOWN) for first in lock.holders[:1]
+    )
 
 
 def case_of(lock: Summary, usual: Callable[[str], Usual | None]) -> Case:
     """Return what is going on with a lock, as far as its summary and what is usual say."""
     if not lock.holding:
         return Case.HAND_OFF
-    if lock.name.startswith(QUEUED) or _is_cooldown(lock):
+    if lock.name.startswith(QUEUED) or is_cooldown(lock):
         return Case.NORMAL
     usual_hold = usual(lock.name)
     case = held_case(

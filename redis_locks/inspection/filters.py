@@ -88,7 +88,9 @@ class Filter:
             (lock.waiting > 0 or not self.contended)
             and lock.held_for >= self.held_for
             and lock.oldest_wait >= self.waited
-            and (not self.stale or (lock.holding > 0 and not is_renewed(*_lease(lock))))
+            and (
+                not self.stale or (lock.holding > 0 and not is_renewed(lock.lease_left, lock.lease))
+            )
             and (not self.gone or _is_gone(lock))
             and (not self.pattern or names_match(self.pattern, lock.name))
             and (not self.host or self._has_host(lock))
@@ -131,10 +133,6 @@ def names_like(text: str, name: str) -> bool:
     return wanted in name.casefold() or (
         not name.isprintable() and wanted in printable(name).casefold()
     )
-
-
-def _lease(lock: Summary) -> tuple[float, float]:
-    return lock.lease_left, lock.lease
 
 
 class LockState(NamedTuple):

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NoReturn
 
 FORWARDED = (
     signal.SIGHUP,
@@ -63,10 +62,7 @@ class Signals:
         # Otherwise the number is in the pipe, and nothing else is to be done.
         if self.interrupt and number != signal.SIGCHLD:
             self.interrupt = False
-            self._end(number)
-
-    def _end(self, number: int) -> NoReturn:
-        raise SystemExit(128 + number)
+            raise SystemExit(128 + number)
 
     def wait(self, seconds: float) -> list[int]:
         """Return the signals that arrived, after at most so many seconds."""
