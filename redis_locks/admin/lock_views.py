@@ -7,7 +7,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from django.contrib import admin, messages
@@ -100,11 +100,11 @@ class LockViews:
             "live_url": pages.path("data"),
             "stats_url": pages.url("stats"),
         }
-        return self._page("list", context | (extra_context or {}), self._list)
+        return self._page("list", context | (extra_context or {}), lambda: self._list().context)
 
     def data(self) -> HttpResponse:
         """Return the news of the list, as JSON."""
-        return self._news(self._list)
+        return self._as_data(lambda: self._list().answer(self._request))
 
     def badge(self) -> HttpResponse:
         """Return how many locks have waiters, for the admin's index, as JSON; 204 if no server says so at once."""
@@ -121,55 +121,47 @@ class LockViews:
 
     def stats(self) -> HttpResponse:
         """Return how often locks were acquired and contended, and how long waits and holds were."""
-        self._check_view_permission()
         get, pages = self._request.GET, self._pages
-        context: dict[str, Any] = {
+        if (wanted := get.get("format")) in _EXPORTS:
+            return self._as_data(lambda: _figures(wanted, exported(get, pages.using)))
+        context = {
             "title": _("Lock statistics"),
             "original": pgettext("locks", "Statistics"),
             "live_url": pages.path("waits"),
             "list_url": pages.url("changelist"),
-            **_script_context(),
         }
-        try:
-            require_answer(pages.using)
-            if get.get("format") in _EXPORTS:
-                return _figures(get["format"], exported(get, pages.using))
-            context |= stats_context(get, pages) | self._waits().context
-        except LockBackendError as error:
-            if get.get("format") in _EXPORTS:
-                return JsonResponse({"unreachable": self._unreachable(error)}, status=503)
-            context["unreachable"] = self._unreachable(error)
-        return self._respond("stats", context)
+        return self._page(
+            "stats", context, lambda: stats_context(get, pages) | self._waits().context
+        )
 
     def waits(self) -> HttpResponse:
         """Return the news of the waits in progress, as JSON."""
-        return self._news(self._waits)
+        return self._as_data(lambda: self._waits().answer(self._request))
 
     def deadlocks(self) -> HttpResponse:
         """Return the deadlocks of the last hour: sessions, locks and lines of code."""
-        self._check_view_permission()
         pages = self._pages
-        context: dict[str, Any] = {
+        context = {
             "title": _("Deadlocks of the last hour"),
             "original": pgettext("locks", "Deadlocks"),
             "list_url": pages.url("changelist"),
         }
-        try:
-            known = recent(using=pages.using).circles
-            context["circles"] = [circle_row(circle, pages) for circle in known]
-        except LockBackendError as error:
-            context["unreachable"] = self._unreachable(error)
-        return self._respond("deadlocks", context)
+
+        def shown() -> dict[str, Any]:
+            circles = recent(using=pages.using).circles
+            return {"circles": [circle_row(circle, pages) for circle in circles]}
+
+        return self._page("deadlocks", context, shown)
 
     def lock(self, object_id: str, extra_context: dict[str, Any] | None) -> HttpResponse:
         """Return one lock: who holds it, who waits for it, and who blocks whom."""
         name = from_path(object_id)
         context = self._lock_context(name) | (extra_context or {})
-        return self._page("detail", context, partial(self._lock, name))
+        return self._page("detail", context, lambda: self._lock(name).context)
 
     def live(self, object_id: str) -> HttpResponse:
         """Return the news of one lock, as JSON."""
-        return self._news(partial(self._lock, from_path(object_id)))
+        return self._as_data(lambda: self._lock(from_path(object_id)).answer(self._request))
 
     def operators_log(self, object_id: str, extra_context: dict[str, Any] | None) -> HttpResponse:
         """Return what operators did to a lock, latest first; it outlives the lock."""
@@ -347,24 +339,25 @@ class LockViews:
         }
 
     def _page(
-        self, template: str, context: dict[str, Any], screen: Callable[[], Screen]
+        self, template: str, context: dict[str, Any], shown: Callable[[], dict[str, Any]]
     ) -> HttpResponse:
         """Return a page; without the server, one that says so and goes on asking."""
         self._check_view_permission()
+        texts = script_texts()
+        context = {**context, "texts": texts, "texts_json": json.dumps(texts)}
         try:
             require_answer(self._pages.using)
-            shown = screen()
+            context |= shown()
         except LockBackendError as error:
-            context = context | {"unreachable": self._unreachable(error)}
-        else:
-            context = context | shown.context
-        return self._respond(template, context | _script_context())
+            context["unreachable"] = self._unreachable(error)
+        return self._respond(template, context)
 
-    def _news(self, screen: Callable[[], Screen]) -> HttpResponse:
+    def _as_data(self, answer: Callable[[], HttpResponse]) -> HttpResponse:
+        """Return an answer for programs; without the server, as JSON why there is none."""
         self._check_view_permission()
         try:
             require_answer(self._pages.using)
-            return screen().answer(self._request)
+            return answer()
         except LockBackendError as error:
             return JsonResponse({"unreachable": self._unreachable(error)}, status=503)
 
@@ -398,11 +391,6 @@ def _nobody(selection: BulkSelection) -> str:
         "Nothing was found in %(read)s of %(there)s locks. `manage.py locks drain` reads all locks for a host."
     )
     return text % {"read": read, "there": there}
-
-
-def _script_context() -> dict[str, Any]:
-    texts = script_texts()
-    return {"texts": texts, "texts_json": json.dumps(texts)}
 
 
 def _order(request: HttpRequest) -> str:
