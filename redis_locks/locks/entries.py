@@ -27,9 +27,9 @@ def enter(block: Block, parts: Sequence[Part], *, kept: bool) -> None:
 
     Raises LockError if another block has one of them.
     """
-    its = session()
-    held = its.held
-    callers = waiting_for(its) if its.is_called else ()
+    here = session()
+    held = here.held
+    callers = waiting_for(here) if here.is_called else ()
     around = [(held, STACK), *((each.held, each.frames) for each in callers)]
     where = BY_HAND if kept else block.where or held.stack
     for part in parts:

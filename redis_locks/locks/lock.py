@@ -60,11 +60,11 @@ class Side:
         self.backend = backend = backends.known.get(using) or backend_for(using)
         self.driver: Driver = backend.driver
         self.renewer: Renewer = backend.renewer
-        self.session = its = session()
+        self.session = here = session()
         """This thread, or the running task, when it began to ask."""
         self.block = block
         """What is to have the hold, from the moment it is made; None: nothing, it is acquired by hand."""
-        self.where: Where = BY_HAND if block is None else block.where or its.held.stack
+        self.where: Where = BY_HAND if block is None else block.where or here.held.stack
         """What code is to find the hold."""
         self.ends = inf
         """When an acquire has to end, whatever the server does; see `at_last`."""
@@ -521,15 +521,15 @@ class Lock:
         """Whether the work goes on without it when Redis cannot be asked."""
         return self.on_unavailable == "proceed" and not self._reads
 
-    def _may_join(self, its: Hold | Lease) -> bool:
+    def _may_join(self, outer: Hold | Lease) -> bool:
         """Whether a hold of it may be nested in `its`, also where that guards nothing.
 
         Raises LockError if the end of `its` would open the lock too early.
         """
         if self.options.at_least_ms:
-            lease = its if isinstance(its, Lease) else its.lease
+            lease = outer if isinstance(outer, Lease) else outer.lease
             require_closing(lease, self.options.at_least_ms)
-        return not its.is_unguarded or self._proceeds
+        return not outer.is_unguarded or self._proceeds
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy may be used with other settings; and connections stay where they are.

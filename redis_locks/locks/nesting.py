@@ -66,8 +66,8 @@ async def reenter(
     if not found or wanted.mode.startswith("permit"):
         refuse_waiting_for_itself(found, wanted)
         return None
-    its = next(iter(found))
-    has = taken_by(its, wanted.backend)
+    outer = next(iter(found))
+    has = taken_by(outer, wanted.backend)
     upgrades = (
         has.mode == "shared"
         and not has.intents
@@ -77,7 +77,7 @@ async def reenter(
     if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
-    hold = nested_hold(Hold, wanted.backend, its, where, block)
+    hold = nested_hold(Hold, wanted.backend, outer, where, block)
     if hold is None:
         return None
     try:
@@ -85,7 +85,7 @@ async def reenter(
             await hold.end(driver)
             return refused
         if reads:
-            hold.read = await _read(driver, its, reads)
+            hold.read = await _read(driver, outer, reads)
     except BaseException as error:
         await give_back(hold, driver, UNSET if isinstance(error, LockError) else error)
         raise
@@ -98,14 +98,14 @@ def around(
     """Return the leases around the caller that have any of these locks, for each the nearest."""
     server = ref(backend)
     found = leases.find(session.held, server, names, may_join)
-    missing = set(names).difference(*(its.names for its in found))
+    missing = set(names).difference(*(lease.names for lease in found))
     # Most often nobody around has any of them.
     if session.is_called and any(
         (server, name) in held for held in may_wait_for(session) for name in missing
     ):
         for each in waiting_for(session):
             new = leases.find(each.held, server, missing, may_join, each.frames)
-            missing = missing.difference(*(its.names for its in new))
+            missing = missing.difference(*(lease.names for lease in new))
             found |= new
     return found
 
@@ -113,11 +113,13 @@ def around(
 def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
     """Return what to say of a hold of these locks that the caller itself, or its request, has; "" if it has none."""
     server = ref(backend)
-    for its in dict.fromkeys((session, *session.around, *sessions_around())):
-        for lease in list(its.held.open):
+    for party in dict.fromkeys((session, *session.around, *sessions_around())):
+        for lease in list(party.held.open):
             if lease.is_held and any(lease.has(server, name) for name in names):
                 unit = (
-                    "this thread or task" if its is session else f"its own request, in {its.unit},"
+                    "this thread or task"
+                    if party is session
+                    else f"its own request, in {party.unit},"
                 )
                 if lease.place:
                     return (
@@ -131,17 +133,17 @@ def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
     return ""
 
 
-async def _read(driver: Driver, its: Lease, reads: Sequence[bytes]) -> list[Any]:
+async def _read(driver: Driver, lease: Lease, reads: Sequence[bytes]) -> list[Any]:
     async def read(link: Link) -> list[Any]:
-        return await (await link.bulk()).read(reads, its.keys)
+        return await (await link.bulk()).read(reads, lease.keys)
 
-    replies, _ = await persist(driver, read, its.deadline, lock=its.name)
+    replies, _ = await persist(driver, read, lease.deadline, lock=lease.name)
     return read_replies(replies)
 
 
-def taken_by(its: Lease, backend: Backend) -> Taken:
+def taken_by(lease: Lease, backend: Backend) -> Taken:
     """Return what a lease has of the locks of a server."""
-    return Taken(backend, frozenset(its.names), its.mode, its.intents)
+    return Taken(backend, frozenset(lease.names), lease.mode, lease.intents)
 
 
 def refuse_waiting_for_itself(
@@ -152,13 +154,13 @@ def refuse_waiting_for_itself(
     advice: str = "take them together, in the stronger mode, or one after the other",
 ) -> None:
     """Raise LockError, with `advice`, if one of the leases, all of one thread or task, excludes `wanted`."""
-    for its in found:
-        has = taken_by(its, wanted.backend)
+    for lease in found:
+        has = taken_by(lease, wanted.backend)
         if has.excludes(wanted) or not reentrant:
             if not reentrant:
                 advice = "release it first, or use reentrant=True"
             msg = (
                 f"Lock {', '.join(sorted(wanted.names))!r} ({wanted.mode}) would wait for its own "
-                f"thread or task, which holds {its.name!r} ({its.mode}): {advice}"
+                f"thread or task, which holds {lease.name!r} ({lease.mode}): {advice}"
             )
             raise LockError(msg)

@@ -32,10 +32,10 @@ class _Block:
         traceback: TracebackType | None,
     ) -> None:
         # Not simply the last: a generator that is closed elsewhere leaves its blocks in another context.
-        its = bounds.get()
-        for place in reversed(range(len(its))):
-            if its[place].block is self:
-                bounds.set(its[:place] + its[place + 1 :])
+        around = bounds.get()
+        for place in reversed(range(len(around))):
+            if around[place].block is self:
+                bounds.set(around[:place] + around[place + 1 :])
                 return
 
 

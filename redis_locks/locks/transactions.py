@@ -387,8 +387,8 @@ def _note_here(connection: BaseDatabaseWrapper) -> None:
 
 def transactions_of(connection: BaseDatabaseWrapper) -> Transactions:
     """Return those of a connection; the first time its methods are wrapped."""
-    its = vars(connection)
-    found: Transactions | None = its.get(_NAME)
+    attributes = vars(connection)
+    found: Transactions | None = attributes.get(_NAME)
     if found is None:
-        found = its[_NAME] = Transactions(connection)
+        found = attributes[_NAME] = Transactions(connection)
     return found

@@ -495,11 +495,11 @@ class Waiter:
 
     def _keys_held(self) -> list[bytes] | None:
         """Return the keys of the locks that the caller holds in the partition that it asks; None: too many, or not known."""
-        its = session()
-        if not self.token.startswith(f"{its.name}."):
+        here = session()
+        if not self.token.startswith(f"{here.name}."):
             return None
         index = self.request.keys[0]
-        leases = [lease for lease in list(its.held.open) if lease.keys[0] == index]
+        leases = [lease for lease in list(here.held.open) if lease.keys[0] == index]
         keys = [key for lease in leases for key in lease.keys[1:]]
         return keys if len(keys) <= _MOST_KEYS else None
 

@@ -37,14 +37,14 @@ class Waiting(NamedTuple):
     """The frames that have led to this call."""
 
 
-def may_wait_for(its: Session) -> Iterator[Held]:
+def may_wait_for(session: Session) -> Iterator[Held]:
     """Yield what those hold who may wait for the call in which `its` runs: all whom `waiting_for` would name, and others.
 
     That takes no look at a stack.
     """
     threads = [each() for each in callers.ours.threads.valuerefs()]
     seen = dict.fromkeys(each for each in threads if each is not None)
-    beside = [its]
+    beside = [session]
     while beside:
         new = [each for each in beside.pop().around if each not in seen]
         seen.update(dict.fromkeys(new))
@@ -53,9 +53,9 @@ def may_wait_for(its: Session) -> Iterator[Held]:
         yield each.held
 
 
-def waiting_for(its: Session) -> Iterator[Waiting]:
+def waiting_for(session: Session) -> Iterator[Waiting]:
     """Yield the tasks and threads that wait for the call in which `its` runs, from the nearest on."""
-    call, task, around = its.call, its.task, its.around
+    call, task, around = session.call, session.task, session.around
     thread, frames = threading.get_ident(), list(stack(sys._getframe()))
     while call is not None or task is not None:
         if task is None:
@@ -106,10 +106,10 @@ def _thread_waiting_for(task: asyncio.Task[Any]) -> tuple[int, Any, list[FrameTy
             if started.f_code is _IN_LOOP:
                 result = started.f_locals.get("call_result")
                 for thread, top in sys._current_frames().items():
-                    its = _stack_of_another(top)
-                    for place, frame in enumerate(its):
+                    theirs = _stack_of_another(top)
+                    for place, frame in enumerate(theirs):
                         if frame.f_code is _TO_SYNC and frame.f_locals.get("call_result") is result:
-                            return thread, call_in(its[place:]), its[place:]
+                            return thread, call_in(theirs[place:]), theirs[place:]
     return 0, None, []
 
 
@@ -156,9 +156,9 @@ def _is_step(each: object) -> bool:
 def _running(outermost: Any) -> list[FrameType]:
     first = getattr(outermost, "cr_frame", None)
     for top in sys._current_frames().values():
-        its = _stack_of_another(top)
-        if first in its:
-            return its[: its.index(first) + 1]
+        frames = _stack_of_another(top)
+        if first in frames:
+            return frames[: frames.index(first) + 1]
     return []
 
 

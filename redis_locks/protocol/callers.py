@@ -160,9 +160,9 @@ class _Sessions:
 
     def begin_task(self, task: asyncio.Task[object]) -> Session:
         """Return a session for a task that has none."""
-        its = self.of_tasks[task] = self.new_session(task=task, around=self._around())
-        self.of_context.set(its)
-        return its
+        begun = self.of_tasks[task] = self.new_session(task=task, around=self._around())
+        self.of_context.set(begun)
+        return begun
 
     def session_of(self, call: object) -> Session:
         """Return the session of a ``sync_to_async`` call: it has what earlier calls of its task had.
@@ -172,14 +172,14 @@ class _Sessions:
         A copy, for the context comes down to other tasks too: what either takes from now on is
         its own.
         """
-        its = self.of_calls.get()
-        if its is None or its.call is not call:
-            before = its or getattr(self.of_threads, "session", None)
-            its = self.new_session(call, around=self._around())
+        found = self.of_calls.get()
+        if found is None or found.call is not call:
+            before = found or getattr(self.of_threads, "session", None)
+            found = self.new_session(call, around=self._around())
             if before:
-                before.held.copy_to(its.held)
-            self.of_calls.set(its)
-        return its
+                before.held.copy_to(found.held)
+            self.of_calls.set(found)
+        return found
 
 
 calls: Final = SyncToAsync.threadlocal
@@ -219,10 +219,10 @@ def session() -> Session:
     try:
         return ours.of_threads.session  # type: ignore[no-any-return]
     except AttributeError:
-        its = ours.of_threads.session = ours.new_session()
-        ours.threads[threading.get_ident()] = its
-        ours.of_calls.set(its)
-        return its
+        found = ours.of_threads.session = ours.new_session()
+        ours.threads[threading.get_ident()] = found
+        ours.of_calls.set(found)
+        return found
 
 
 def stack(top: FrameType | None) -> Iterator[FrameType]:
@@ -250,8 +250,8 @@ def since_call(frames: Iterable[FrameType]) -> Iterator[FrameType]:
 
 def holds_nothing(token: str) -> bool:
     """Return whether the caller, a thread or task that waits with `token`, holds no lock."""
-    its = session()
-    return not its.held.has_any() and token.startswith(f"{its.name}.")
+    here = session()
+    return not here.held.has_any() and token.startswith(f"{here.name}.")
 
 
 def sessions_around() -> list[Session]:
@@ -276,8 +276,8 @@ def new_session() -> Session:
 
 def new_token(of: Session | None = None) -> str:
     """Return a new token: the name of its session (None: this thread), with 95 random bits, and a counter."""
-    its = session() if of is None else of
-    return f"{its.name}.{next(its.counter)}"
+    owner = session() if of is None else of
+    return f"{owner.name}.{next(owner.counter)}"
 
 
 def note_unconfirmed(token: str) -> None:

@@ -609,11 +609,11 @@ class Lease:
             note_unconfirmed(self.token)  # it ends by itself: no dead end for a waiter
         if where is BY_HAND:
             self.place = caller()  # for who waits for it
-        its = self.session
-        if self.waited or its.call is not None:
+        asker = self.session
+        if self.waited or asker.call is not None:
             # A receiver that was told of contention may have had asgiref change whose call this is.
-            its = current_session()
-        held = its.held
+            asker = current_session()
+        held = asker.held
         if lock_events.watch is not None and self._held is _NOBODY:  # it is new
             lock_events.watch(self, held, self.server)
         self._held = held
@@ -862,24 +862,24 @@ class Lease:
 
     def change_mode(self, mode: str, *, settled: bool) -> None:
         """Note that it is held in another mode, under the same token; or, if not `settled`, that it may be."""
-        its = self._converting()
-        its.mode, its.is_settled = mode, settled
+        conversion = self._converting()
+        conversion.mode, conversion.is_settled = mode, settled
 
     def begin_upgrade(self, token: str) -> bool:
         """From now on "not held" may mean that `token` holds. Return False if an upgrade is under way already."""
         with _mutex:
-            its = self._converting()
-            if its.token is not None:
+            conversion = self._converting()
+            if conversion.token is not None:
                 return False
-            its.token, its.ended = token, inf
+            conversion.token, conversion.ended = token, inf
             return True
 
     def end_upgrade(self, token: str) -> None:
         """What is asked from now on is asked for the right token, if it is the upgrade to `token` that is under way."""
         with _mutex:
-            its = self._conversion
-            if its.token == token:
-                its.token, its.ended = None, monotonic()
+            conversion = self._conversion
+            if conversion.token == token:
+                conversion.token, conversion.ended = None, monotonic()
 
     def end_by_upgrade(self) -> None:
         """Note that an upgrade releases what it got, as the hold was released meanwhile."""

@@ -63,11 +63,11 @@ bounds: ContextVar[tuple[Bound, ...]] = ContextVar("redis_locks.bounds", default
 
 def at_last() -> float:
     """Return when a call that begins now has to end, whatever the server does, by the blocks around the caller."""
-    its = bounds.get()
-    if not its:
+    around = bounds.get()
+    if not around:
         return inf
     now = monotonic()
-    return min(bound.ends(now) for bound in its)
+    return min(bound.ends(now) for bound in around)
 
 
 def note_silence() -> None:
