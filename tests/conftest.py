@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import sys
@@ -42,20 +41,6 @@ collector.INTERVAL = 3600.0
 
 pytest_plugins = ["redis_locks.testing.pytest_plugin"]
 
-TESTS = Path(__file__).parent
-VERDICTS = (
-    "cluster/test_failover.py",
-    "cluster/test_moving.py",
-    "faults",
-    "history",
-    "machines",
-    "model",
-    "run_once/test_chaos.py",
-    "demo/test_money.py",
-)
-"""Tests that count what must never happen: they are not run again, not even under `--reruns`."""
-
-
 MADE_BY_MIGRATE = {"auth_permission", "django_content_type", "django_migrations"}
 """Tables whose rows tests leave as they are."""
 
@@ -82,14 +67,10 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 0 if len(set(asked)) == 1 and asked[0].is_file() else WORKERS
 
 
-@functools.cache
-def counts_violations(path: Path) -> bool:
-    return any(path.is_relative_to(TESTS / verdict) for verdict in VERDICTS)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Never run a verdict again, not even under `--reruns`: what it counts must never happen."""
     for item in items:
-        if counts_violations(item.path):
+        if item.get_closest_marker("verdict"):
             item.add_marker(pytest.mark.flaky(reruns=0))
 
 

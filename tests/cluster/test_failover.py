@@ -36,6 +36,7 @@ def nodes() -> Iterator[Nodes]:
         yield made
 
 
+@pytest.mark.verdict
 def test_workers_go_on_after_a_master_was_killed(
     nodes: Nodes, redis_server: EmbeddedServer, tmp_path: Path
 ) -> None:

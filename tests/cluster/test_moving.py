@@ -39,10 +39,12 @@ def nodes(server: None) -> Iterator[Nodes]:
         yield made
 
 
+@pytest.mark.verdict
 def test_a_slot_moved_key_by_key_under_load_harms_nobody(on_nodes: Nodes, name: str) -> None:
     move_under_load(on_nodes, name, lambda slot, to: on_nodes.move(slot, to, pause=0.1))
 
 
+@pytest.mark.verdict
 def test_a_slot_moved_in_one_step_under_load_harms_nobody(on_nodes: Nodes, name: str) -> None:
     if not on_nodes.can_move_at_once():
         pytest.skip("the server moves slots key by key only")

@@ -156,6 +156,7 @@ def test_theirs_that_barges_in_is_respected(
     assert waiting.result(PATIENCE) is True
 
 
+@pytest.mark.verdict
 def test_threads_of_both_never_meet(
     make_world: Callable[..., World], client: redis.Redis, name: str
 ) -> None:
@@ -183,6 +184,7 @@ def test_threads_of_both_never_meet(
     assert [1] * (25 * len(kinds)) == met
 
 
+@pytest.mark.verdict
 @pytest.mark.long
 def test_processes_of_all_kinds_lose_no_update(
     start: Start, client: redis.Redis, server_side: Observer, name: str

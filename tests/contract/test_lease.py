@@ -29,6 +29,7 @@ def test_a_lease_that_ended_is_known_without_asking(
     assert before == server_side.commands()
 
 
+@pytest.mark.verdict
 def test_a_hold_never_believes_in_its_lease_longer_than_the_server_does(
     world: World, name: str, server_side: Observer
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_hold_never_believes_in_its_lease_longer_than_the_server_does(
         assert old.is_lost
 
 
+@pytest.mark.verdict
 def test_a_hold_handed_over_never_believes_in_its_lease_longer_than_the_server_does(
     world: World, name: str, server_side: Observer
 ) -> None:

@@ -14,6 +14,7 @@ from tests.support.world import PATIENCE, Observer
 THREADS, TIMES = 1000, 3
 
 
+@pytest.mark.verdict
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(240)

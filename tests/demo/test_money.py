@@ -144,6 +144,7 @@ def expected(transfers: list[Transfer], outcomes: dict[int, int]) -> dict[str, i
     return cents
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize(
     ("count", "kills", "within"),
     [

@@ -85,6 +85,7 @@ def test_a_release_that_reaches_the_server_again_later_frees_nothing(
         world.release(hold)
 
 
+@pytest.mark.verdict
 def test_never_more_hold_than_the_capacity_while_every_release_is_repeated(
     world: World, name: str, proxy: Proxy, server_side: Observer, capacity: int
 ) -> None:

@@ -45,6 +45,7 @@ def test_waiters_see_who_holds_and_the_lock_of_a_dead_holder_passes_on_when_its_
     assert waiting.answer()["granted"]
 
 
+@pytest.mark.verdict
 def test_simultaneous_acquires_of_an_expired_lock_grant_exactly_one(crew: Crew, name: str) -> None:
     workers = crew.hire(5)
     for turn in range(10):
@@ -57,6 +58,7 @@ def test_simultaneous_acquires_of_an_expired_lock_grant_exactly_one(crew: Crew, 
         assert 1 == granted.count(True)
 
 
+@pytest.mark.verdict
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(120)

@@ -14,6 +14,7 @@ LEASE = 0.02
 TRIES = 40
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 def test_a_lock_is_not_given_on_while_its_holder_may_believe_in_it(
     redis_server: object, name: str, mode: str

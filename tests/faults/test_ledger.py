@@ -35,6 +35,7 @@ def total_after(crew: Crew, database: str, name: str, *ways: str) -> int:
     return Counter.objects.using(database).get(name=name).value
 
 
+@pytest.mark.verdict
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.postgres

@@ -49,6 +49,7 @@ def marks_of(key: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
     return [] if key in FIRST else [pytest.mark.ci]
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize(
     "key",
     [pytest.param(key, marks=marks_of(key, each)) for key, each in SCENARIOS.items()],

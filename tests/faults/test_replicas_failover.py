@@ -47,6 +47,7 @@ def _acquired(pair: Pair, name: str, replicas: int) -> Hold:
     return hold
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize(
     "times", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(300)])]
 )

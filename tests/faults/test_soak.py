@@ -71,6 +71,7 @@ def test_memory_that_grows_on_is_told_from_a_warm_up(bytes_each: int, *, flat: b
     assert flat == samples.growth().is_flat
 
 
+@pytest.mark.verdict
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(300)

@@ -11,6 +11,7 @@ from tests.faults.traffic import traffic
 LONG = int(os.environ.get("REDIS_LOCKS_TRAFFIC", "20000"))
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize(
     ("acquires", "deadlock_timeout"),
     [

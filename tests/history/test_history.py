@@ -74,6 +74,7 @@ def test_a_plan_with_fail_overs_has_at_least_one(seed: int) -> None:
     assert plan.workers == plan_of(seed).workers
 
 
+@pytest.mark.verdict
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(180)
@@ -97,6 +98,7 @@ def test_a_plan_for_a_cluster_has_each_fault_at_least_once(seed: int) -> None:
     assert {"move"} == {fault.kind for fault in cluster_plan_of(seed, kinds=("move",)).faults}
 
 
+@pytest.mark.verdict
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(180)
@@ -115,6 +117,7 @@ def test_a_history_on_a_cluster_keeps_the_rules(tmp_path: Path) -> None:
     assert result.holds
 
 
+@pytest.mark.verdict
 @pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.timeout(180)

@@ -71,6 +71,7 @@ def test_after_a_conflict_it_is_read_again(side: Side, client: redis.Redis, name
     assert b"11" == client.get(name)
 
 
+@pytest.mark.verdict
 @pytest.mark.parametrize("fault", ["reply", "request"])
 @pytest.mark.parametrize("given", [True, False], ids=["given-id", "no-id"])
 def test_money_moves_once_whatever_is_lost(

@@ -169,6 +169,7 @@ def test_the_function_may_watch_further_keys(side: Side, client: redis.Redis, na
     assert b"3" == client.get(f"{name}:a")
 
 
+@pytest.mark.verdict
 def test_no_update_is_lost_among_many(side: Side, client: redis.Redis, name: str) -> None:
     def add() -> None:
         for _ in range(20):

@@ -24,6 +24,7 @@ FEW = 3
 MOST = 5
 
 
+@pytest.mark.verdict
 @pytest.mark.slow
 @pytest.mark.timeout(60 + MANY)
 @pytest.mark.parametrize(
