@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 NAME = "account"
 START = 30.0
+BUSY = 10.0
+"""Seconds for a busy machine to serve a lock that is free."""
 
 
 class Process:
@@ -256,7 +258,8 @@ class Arena:
         from redis_locks import Lock
 
         # A crashed holder's lease must end; a crashed waiter's place goes at the next hand-off.
-        hold = Lock(name, using=self.server.url).acquire(wait=2 * self._scenario.lease + 2)
+        wait = 2 * self._scenario.lease + BUSY
+        hold = Lock(name, using=self.server.url).acquire(wait=wait)
         if hold is None:
             return 1
         hold.release()

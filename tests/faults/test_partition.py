@@ -47,7 +47,7 @@ def test_a_waiter_cut_off_delays_the_queue_by_its_lease_at_most_and_queues_again
     freed = time.monotonic()
     world.release(hold)
     granted = heir.result(PATIENCE)
-    assert time.monotonic() - freed < 3  # half a second, and a busy machine
+    assert time.monotonic() - freed < PATIENCE / 2  # half a second, and a busy machine
     proxy.heal()
     server_side.until_waiters(name, 1)
     assert not cut_off.done()
@@ -68,7 +68,7 @@ def test_a_waiter_that_cannot_leave_the_queue_tries_for_one_lease_only(
     proxy.lose(1, losses=10**9)
     with pytest.raises(LockBackendError):
         waiter.result(PATIENCE)
-    assert time.monotonic() - began < 0.5 + 2 * 1.0
+    assert time.monotonic() - began < PATIENCE / 2  # a lease, and a busy machine
     proxy.lose(0)
     world.release(hold)
     world.release(held(world, Lock(name)))
