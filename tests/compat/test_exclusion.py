@@ -21,7 +21,7 @@ from redis_locks import compat
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, RedisPyBlocking, World
-from tests.support.world import PATIENCE
+from tests.support.world import PATIENCE, until
 
 GIVEN = "given"
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -100,8 +100,7 @@ def test_the_lock_class_works_over_django_redis_s_own_client(name: str) -> None:
 def test_a_release_by_theirs_is_noticed_within_a_tenth_of_a_second(
     ours: World, theirs: World, server_side: Observer, name: str, place: str
 ) -> None:
-    late = []
-    for _ in range(3):
+    def is_noticed_soon() -> bool:
         holder = theirs.lock(name)
         holder.acquire()
         waiter = ours.lock(name, sleep=5)
@@ -113,14 +112,14 @@ def test_a_release_by_theirs_is_noticed_within_a_tenth_of_a_second(
         holder.release()
         released = time.monotonic()
         assert waiting[0].result(PATIENCE) is True
-        late.append(time.monotonic() - released)
+        took = time.monotonic() - released
         server_side.client.delete(name)
         for each in waiting[1:]:
             assert each.result(PATIENCE) is True
             server_side.client.delete(name)
-    # A busy machine may be late once, but not each time.
-    assert min(late) < 0.1
-    assert max(late) < 1
+        return took < 0.1
+
+    until(is_noticed_soon)  # a busy machine may be late, but not each time
 
 
 def test_theirs_gets_its_turn_when_none_of_ours_waits(

@@ -16,12 +16,18 @@ from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
 @contextmanager
-def repeated(disturb: Callable[[], object], pause: float = 0.02) -> Iterator[None]:
+def repeated(
+    disturb: Callable[[], object], progress: Callable[[], int], pause: float = 0.02
+) -> Iterator[None]:
+    """Disturb again and again, as long as there is progress in between: a busy machine needs longer for a cycle."""
     stop = threading.Event()
 
     def run() -> None:
+        seen = 0
         while not stop.wait(pause):
-            disturb()
+            if (now := progress()) > seen:
+                seen = now
+                disturb()
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -55,7 +61,7 @@ def test_workers_cycle_through_a_disturbance_without_an_error(
         inside.pop()
 
     with private_server.client() as client, private_server.client() as watching:
-        with repeated(lambda: DISTURBANCES[disturbance](client)):
+        with repeated(lambda: DISTURBANCES[disturbance](client), lambda: len(most)):
             end = time.monotonic() + 0.6
             while time.monotonic() < end or len(most) <= 10:
                 for future in [world.start(world.block, lock, body) for _ in range(5)]:

@@ -7,16 +7,23 @@ import time
 import pytest
 
 from redis_locks import Lock, LockNotAvailable, LockTimeout, lock_deadline, lock_timeout
-from tests.support.world import World, held
+from tests.support import timings
+from tests.support.world import PATIENCE, World, held
+
+
+@pytest.fixture(autouse=True)
+def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is there, however long its answer takes."""
+    timings.replies_may_be_late(monkeypatch, PATIENCE)
 
 
 @pytest.mark.parametrize("wait", [None, 60])
 def test_a_wait_ends_at_the_bound(world: World, name: str, wait: float | None) -> None:
     hold = held(world, Lock(name))
     started = time.monotonic()
-    with lock_timeout(0.2), pytest.raises(LockTimeout, match=r"within 0.2 s"):
+    with lock_timeout(1), pytest.raises(LockTimeout, match=r"within 1 s"):
         world.block(Lock(name, wait=wait), lambda _: None)
-    assert 0.2 <= time.monotonic() - started < 10
+    assert 1 <= time.monotonic() - started < 10
     world.release(hold)
 
 
@@ -31,12 +38,12 @@ def test_a_bound_of_nothing_asks_once(world: World, name: str) -> None:
 def test_the_waits_of_a_block_end_together_at_its_deadline(world: World, name: str) -> None:
     hold = held(world, Lock(name))
     started = time.monotonic()
-    with lock_deadline(0.3):
+    with lock_deadline(1):
         with pytest.raises(LockTimeout):
             world.block(Lock(name, wait=60), lambda _: None)
         with pytest.raises(LockNotAvailable) as caught:
             world.block(Lock(name, wait=60), lambda _: None)
         world.release(held(world, Lock(f"{name}:free")))
-    assert 0.29 <= time.monotonic() - started < 10
+    assert 0.99 <= time.monotonic() - started < 10
     assert not isinstance(caught.value, LockTimeout)  # nothing was left to wait
     world.release(hold)

@@ -195,9 +195,9 @@ def test_what_is_held_is_renewed_while_the_rest_is_waited_for(
 
 
 def test_it_is_lost_if_one_of_its_locks_is(world: World, names: Names) -> None:
-    hold = held(world, Lock(*names, lease=0.6))
-    until(lambda: hold.remaining < 0.4)
-    until(lambda: hold.remaining > 0.5)  # renewed, and so are all of them
+    hold = held(world, Lock(*names, lease=3))
+    until(lambda: hold.remaining < 2.5)
+    until(lambda: hold.remaining > 2.6)  # renewed, and so are all of them
     assert 1 == inspection.force_release(names[1]).ended
     until(lambda: hold.is_lost)
     assert 0 == hold.remaining

@@ -18,6 +18,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import increment, values
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter
+from tests.support.breakers import breaker_at
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
@@ -47,6 +48,7 @@ def silent(server: EmbeddedServer) -> Iterator[None]:
         yield
     finally:
         os.kill(server.pid, signal.SIGCONT)
+        until(lambda: not breaker_at(server.url).is_open)
 
 
 def lines(caplog: pytest.LogCaptureFixture, text: str = "proceed") -> list[str]:

@@ -98,7 +98,7 @@ def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
     redis_server: EmbeddedServer, name: str, client
 ) -> None:
     server_side = Observer(client)
-    hold = Lock(name, lease=0.9).acquire()
+    hold = Lock(name, lease=3).acquire()
     assert hold is not None
     assert "LockNotHeld" == _in_a_child(hold.release)
     assert "LockNotHeld" == _in_a_child(lambda: hold.extend(5))

@@ -93,7 +93,7 @@ def test_holds_and_waiters_of_before_go_on_without_memory(
     world: World, name: str, private_server: EmbeddedServer, server_side: Observer
 ) -> None:
     """Renewal, extension, hand-off, giving up and release need no memory to begin with."""
-    lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=0.9)
+    lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=2)
     hold, waiter, leaving = queued(world, lock, server_side)
     server_side.client.execute_command(*MEMORY.begin)
     until_renewed(hold)
@@ -149,7 +149,7 @@ def test_a_place_that_could_not_be_given_up_is_not_granted_for_nobody(
 def test_a_server_that_forgets_its_scripts_meanwhile_still_hands_off_renews_and_times_out(
     world: World, name: str, private_server: EmbeddedServer, server_side: Observer
 ) -> None:
-    lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=0.9)
+    lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=2)
     hold, waiter, leaving = queued(world, lock, server_side)
     server_side.client.script_flush()
     until_renewed(hold)

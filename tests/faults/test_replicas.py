@@ -100,8 +100,8 @@ def test_a_replica_knows_of_a_hold_that_was_handed_over(
 def test_a_hold_lasts_no_longer_than_replicas_know(
     world: World, pair: Pair, on_primary: Observer, name: str
 ) -> None:
-    hold = held(world, lock_on(pair, name, lease=1.2))
-    beside = held(world, lock_on(pair, f"{name}:beside", replicas=0, lease=0.9))
+    hold = held(world, lock_on(pair, name, lease=2.4))
+    beside = held(world, lock_on(pair, f"{name}:beside", replicas=0, lease=1.8))
     leases.until_renewed(hold)
     with pair.replica_stopped():
         with pytest.raises(NotReplicated, match=ALONE):

@@ -162,9 +162,9 @@ def test_the_count_of_attempts_outlives_the_lease_by_done_ttl(
 def test_renewal_keeps_both_the_lease_and_the_count_of_attempts(
     workers: Workers, records: Records, name: str
 ) -> None:
-    attempt = begun(workers, run_once(name, lease=0.6, done_ttl=0.01))
+    attempt = begun(workers, run_once(name, lease=1.5, done_ttl=0.01))
     first = records.kept_until(name)
-    until(lambda: records.kept_until(name) > first + 0.6)
+    until(lambda: records.kept_until(name) > first + 1.5)
     attempt.check()
     assert "1" == records.of(name)["attempt"]
     workers.done(attempt)
@@ -173,11 +173,11 @@ def test_renewal_keeps_both_the_lease_and_the_count_of_attempts(
 def test_holds_and_attempts_are_renewed_side_by_side(
     workers: Workers, records: Records, name: str
 ) -> None:
-    hold = workers.acquire(Lock(f"{name}:lock", lease=0.6))
-    attempt = begun(workers, run_once(name, lease=0.6))
+    hold = workers.acquire(Lock(f"{name}:lock", lease=1.5))
+    attempt = begun(workers, run_once(name, lease=1.5))
     assert hold is not None
     for each in (hold, attempt):
-        leases.until_renewed(each, by=0.6)
+        leases.until_renewed(each, by=1)
     workers.release(hold)
     workers.done(attempt)
 

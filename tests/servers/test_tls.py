@@ -80,7 +80,7 @@ def test_a_lock_is_waited_for_and_handed_off(
 
 
 def test_a_lease_is_renewed(world: World, tls: TlsServer, server_side: Observer, name: str) -> None:
-    hold = held(world, Lock(name, lease=0.9, using=tls.url()))
+    hold = held(world, Lock(name, lease=3, using=tls.url()))
     ends = stored.lease_ends_ms(server_side.client, keys_of(name).lock)
     until(lambda: stored.lease_ends_ms(server_side.client, keys_of(name).lock) > ends)
     world.release(hold)

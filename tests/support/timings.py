@@ -12,7 +12,7 @@ from redis_locks.diagnosis import alerts
 from redis_locks.drivers import listener_thread
 from redis_locks.drivers.base import Driver
 from redis_locks.locks.timeouts import bounded
-from redis_locks.protocol import acquire, renewal, replication, silent_questions
+from redis_locks.protocol import acquire, renewal, replication, retry, silent_questions
 from redis_locks.protocol.acquire import LOOK_AGAIN
 from redis_locks.protocol.lease import YOUNG, Lease
 from redis_locks.protocol.renewal import Registry
@@ -33,6 +33,11 @@ def holders_listen_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Non
 def connections_are_tested_after(seconds: float) -> AbstractContextManager[object]:
     """Within the block, a connection that hears of force-releases is tested after so many seconds of silence."""
     return patch.object(listener_thread, "SILENCE", seconds)
+
+
+def replies_may_be_late(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """After a `lock_timeout` or `lock_deadline` is over, the server may answer for so many seconds."""
+    monkeypatch.setattr(retry, "OVERTIME", seconds)
 
 
 def renewal_ends_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
