@@ -349,11 +349,12 @@ def test_the_log_has_a_line_when_it_is_lost_and_one_when_it_is_back(
         open_it(lock, url)
         for _ in range(30):
             fails(lock)
-    until(lambda: not breaker_at(url).is_open)
-    lost, back = (
-        [record for record in caplog.records if getattr(record, "lock_event", "") == kind]
-        for kind in ("away", "back")
-    )
+
+    def told(kind: str) -> list[logging.LogRecord]:
+        return [record for record in caplog.records if getattr(record, "lock_event", "") == kind]
+
+    until(lambda: told("back"))
+    lost, back = told("away"), told("back")
     assert [logging.WARNING] * 2 == [record.levelno for record in (*lost, *back)]
     assert server.url in lost[0].getMessage()
     failed = int(back[0].getMessage().rpartition(" calls failed")[0].rpartition(" ")[2])

@@ -77,7 +77,7 @@ def test_a_lock_is_waited_for_and_handed_off(world: World, app: Observer, name: 
 
 
 def test_a_lease_is_renewed(world: World, app: Observer, name: str) -> None:
-    hold = held(world, Lock(name, lease=0.3))
+    hold = held(world, Lock(name, lease=2))
     ends = stored.lease_ends_ms(app.client, keys_of(name).lock)
     until(lambda: stored.lease_ends_ms(app.client, keys_of(name).lock) > ends)
     world.extend(hold, 5)

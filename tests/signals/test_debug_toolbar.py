@@ -212,13 +212,13 @@ def test_a_lost_hold_is_shown_as_lost_though_a_renewal_told_of_it(
     holds = []
 
     def take(request: HttpRequest) -> None:
-        hold = Lock(name, lease=0.3).acquire()
-        assert hold
-        holds.append(hold)
-        stored.drop_holder(server_side.client, keys_of(name).lock)
         told: list[object] = []
         receive = lambda event, **_: told.append(event)  # noqa: E731 - kept to be disconnected
         LOCK_SIGNALS["lost"].connect(receive)
+        hold = Lock(name, lease=2).acquire()
+        assert hold
+        holds.append(hold)
+        stored.drop_holder(server_side.client, keys_of(name).lock)
         until(lambda: told)
         LOCK_SIGNALS["lost"].disconnect(receive)
 

@@ -133,7 +133,7 @@ def test_spans_are_children_of_the_span_that_acquired(
     """A lost hold as well, of which the renewal tells in a thread of its own."""
     tracer = exported.tracers.get_tracer("the test")
     with tracer.start_as_current_span("request") as request:
-        hold = Lock(name, lease=0.3).acquire()
+        hold = Lock(name, lease=2).acquire()
         assert hold
         with tracer.start_as_current_span("inside"), redis_lock(f"{name}:2"):
             pass

@@ -125,7 +125,7 @@ def test_a_receiver_that_takes_its_time_costs_no_other_hold_its_lease(
         assert done.wait(PATIENCE)
 
     connect("lost", receive)
-    lost, kept = (held_now(Lock(f"{name}:{i}", lease=0.6)) for i in range(2))
+    lost, kept = (held_now(Lock(f"{name}:{i}", lease=2)) for i in range(2))
     stored.drop_holder(server_side.client, keys_of(f"{name}:0").lock)
     assert slow.wait(PATIENCE)
     until_renewed(kept)
