@@ -27,13 +27,13 @@ from tests.ledger.models import Counter
 from tests.support.breakers import stopped
 from tests.support.world import World, held, until
 
-BRIEF = 2.0
+BRIEF = 3.0
 """A lease that ends in an outage, in seconds."""
 
 
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
-    timeouts = {"REPLY_TIMEOUT": 0.5, "RELEASE_TIMEOUT": 0.5, "STATISTICS": False}
+    timeouts = {"REPLY_TIMEOUT": 1.0, "RELEASE_TIMEOUT": 0.5, "STATISTICS": False}
     with (
         EmbeddedServer(use_environment=False) as found,
         override_settings(REDIS_LOCKS=timeouts),

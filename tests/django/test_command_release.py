@@ -225,6 +225,8 @@ def test_the_log_names_a_server_without_its_password(
     for each in told:
         assert "secret" not in f"{each.getMessage()} {vars(each)}"
         assert private_server.url in each.getMessage()
+    with pytest.raises(LockLost):
+        hold.release()
 
 
 def test_of_two_holds_only_that_which_had_not_ended_is_told(

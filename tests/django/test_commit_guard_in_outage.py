@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from time import monotonic
 from typing import Any
 
@@ -18,17 +16,20 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import increment, values
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter
-from tests.support.breakers import breaker_at
+from tests.support.breakers import silent
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
-REPLY = RELEASE = 0.5
+REPLY = 1.0
+"""Seconds in which the server of a busy machine answers; BRIEFLY where it is silent, and that is waited for."""
+
+BRIEFLY = RELEASE = 0.5
 SLACK = 1.4
 """Seconds for a busy machine."""
 
-BRIEF = 2.0
-"""A lease that ends in an outage, in seconds."""
+BRIEF = 3.0
+"""A lease that ends in an outage, in seconds. A third through, its renewal begins to wait for a reply."""
 
 
 @pytest.fixture
@@ -39,16 +40,6 @@ def server() -> Iterator[EmbeddedServer]:
         override_settings(REDIS_LOCKS=timeouts),
     ):
         yield found
-
-
-@contextmanager
-def silent(server: EmbeddedServer) -> Iterator[None]:
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-        until(lambda: not breaker_at(server.url).is_open)
 
 
 def lines(caplog: pytest.LogCaptureFixture, text: str = "proceed") -> list[str]:
@@ -111,7 +102,7 @@ def test_else_it_is_rolled_back(
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_with_a_silent_server_it_ends_in_the_time_for_a_reply_of_each(
-    database: str, name: str, server: EmbeddedServer, count: int
+    database: str, name: str, server: EmbeddedServer, settings: Any, count: int
 ) -> None:
     began = 0.0
     with ExitStack() as servers, ExitStack() as silence:
@@ -128,10 +119,11 @@ def test_with_a_silent_server_it_ends_in_the_time_for_a_reply_of_each(
                     silence.enter_context(silent(each))
                 began = monotonic()
 
-        with pytest.raises(LockBackendError):
+        timeouts = {**settings.REDIS_LOCKS, "REPLY_TIMEOUT": BRIEFLY}
+        with override_settings(REDIS_LOCKS=timeouts), pytest.raises(LockBackendError):
             work()
         # After the guard, each hold is released.
-        assert monotonic() - began < count * (REPLY + RELEASE) + SLACK
+        assert monotonic() - began < count * (BRIEFLY + RELEASE) + SLACK
     assert [] == values(database, name)
 
 

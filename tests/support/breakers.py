@@ -46,6 +46,14 @@ def stopped(server: EmbeddedServer) -> Iterator[Callable[[], None]]:
         go_on()
 
 
+@contextmanager
+def silent(server: EmbeddedServer) -> Iterator[None]:
+    """The server is there, and says nothing; afterwards calls know that it answers again."""
+    with stopped(server):
+        yield
+    until(lambda: not breaker_at(server.url).is_open)
+
+
 def open_it(lock: Lock, url: str) -> None:
     """Ask until the breaker of a server is open."""
 
