@@ -22,6 +22,7 @@ from redis_locks.statistics import collector
 from redis_locks.testing.server import EmbeddedServer
 from tests import postgres as postgresql
 from tests.faults.proxy import Proxy
+from tests.support.leftovers import Leftovers
 
 # Started in the background or under nohup, these are ignored, and so they would be by the processes
 # of the tests, which are to be interrupted.
@@ -57,6 +58,8 @@ def _empty_tables(case: Any) -> None:
 TransactionTestCase._fixture_teardown = _empty_tables  # type: ignore[method-assign]
 
 
+LEFTOVERS = pytest.StashKey[Leftovers]()
+
 WORKERS = 4
 """Locking tests wait more than they compute, so four workers pay off on two cores."""
 
@@ -74,6 +77,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=0))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Fail the test that leaves something behind, and not one that stumbles over it."""
+    yield
+    leftovers = item.config.stash.get(LEFTOVERS, None)
+    if leftovers is not None and (left := leftovers.of_a_test()):
+        pytest.fail(f"This test leaves {', '.join(left)}.")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say why tests were run once more: if they passed then, nothing else does."""
     for report in terminalreporter.getreports("rerun"):
@@ -82,7 +94,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def redis_server(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
+def redis_server(
+    redis_locks_server: EmbeddedServer, pytestconfig: pytest.Config
+) -> Iterator[EmbeddedServer]:
     """The server of this test process, where the settings and the processes of tests find it."""
     server = redis_locks_server
     settings.CACHES["default"]["LOCATION"] = server.url
@@ -90,7 +104,9 @@ def redis_server(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]
     setting_changed.send(sender=None, setting="CACHES", value=settings.CACHES, enter=True)
     settings.REDIS_URL = server.url
     os.environ["REDIS_LOCKS_TEST_URL"] = server.url
+    pytestconfig.stash[LEFTOVERS] = Leftovers(server.url)
     yield server
+    del pytestconfig.stash[LEFTOVERS]
     from tests.support.connections import stop_listening
 
     stop_listening(server.url)

@@ -113,9 +113,6 @@ class Records:
             left.add("index")
         return left
 
-    def without_expiry(self) -> list[bytes]:
-        return list(stored.without_expiry(self.client, "redis_locks*"))
-
 
 def begun(workers: Workers, job: run_once, **options: Any) -> Attempt:
     """Acquire an attempt, which must be there."""

@@ -165,7 +165,7 @@ class Bench:
         return lock_keys(self.prefix, 0, name or self.name).lock
 
     def put_foreign(self, key: str) -> bytes:
-        """Put a key of a type that no lock uses in the way."""
+        """Put a key of a type that no lock uses in the way, until the bench is closed."""
         foreign: bytes = self.index_key if key == "index" else getattr(self.keys, key)
         self.client.delete(foreign)
         self.client.sadd(foreign, *FOREIGN)
@@ -179,8 +179,10 @@ class Bench:
         return set(self.client.scan_iter(match=f"{self.prefix}*", count=1000))
 
     def keys_without_expiry(self) -> list[bytes]:
-        return list(stored.without_expiry(self.client, f"{self.prefix}*") - self._foreign)
+        return list(stored.without_expiry(self.client, f"{self.prefix}*"))
 
     def close(self) -> None:
+        if self._foreign:
+            self.client.delete(*self._foreign)
         for subscription in self._subscriptions:
             subscription.close()

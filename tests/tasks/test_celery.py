@@ -306,7 +306,9 @@ def test_another_version_s_lock_queues_the_task_again(
 
     # As another version leaves it: its protocol, and a lease that lasts.
     later = round(time.time() * 1000) + 60_000
-    client.hset(lock_keys("redis_locks", 0, name).lock, "state", f"99 {later} {later}000 {later}")
+    key = lock_keys("redis_locks", 0, name).lock
+    client.hset(key, "state", f"99 {later} {later}000 {later}")
+    client.pexpireat(key, later)
     assert type(work.apply((name,)).result) is ProtocolMismatch
     assert 1 == len(retries)
 
