@@ -13,6 +13,7 @@ from redis.exceptions import LockError
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatAsync, CompatBlocking, World
 from tests.support.compat import POLL, poll_after
+from tests.support.connections import subscribers
 from tests.support.world import PATIENCE, Threads, until
 
 GIVEN = "given"
@@ -109,11 +110,11 @@ def test_all_waiting_tasks_of_a_loop_listen_on_one_connection(
     shared = world.client()
     holder = world.lock(name, client=shared)
     holder.acquire()
-    before = len(client.client_list(_type="pubsub"))
+    before = subscribers(client)
     waiters = [world.lock(name, client=shared).lock for _ in range(50)]
     turns = [world.start(_in_turn(lock, [], 0)) for lock in waiters]
     server_side.until_heard(50)
-    assert before + 1 == len(client.client_list(_type="pubsub"))
+    assert 1 == len(subscribers(client) - before)
     holder.release()
     for turn in turns:
         turn.result(PATIENCE)

@@ -183,9 +183,9 @@ def test_all_holds_are_verified_in_one_round_trip(
 ) -> None:
     with atomic(using=database):
         for number in range(5):
-            with Lock(f"{name}:{number}", database=database):
+            with Lock(f"{name}:{number}", database=database, lease=60):
                 pass
-        with Lock(f"{name}:out", database=database, commit_guard=False):
+        with Lock(f"{name}:out", database=database, lease=60, commit_guard=False):
             pass
         trips = count_calls_together(monkeypatch)
     assert [5] == trips

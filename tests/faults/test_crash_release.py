@@ -15,6 +15,7 @@ from tests.elsewhere import in_thread
 from tests.faults.processes import Crew
 from tests.faults.proxy import Proxy
 from tests.support import timings
+from tests.support.connections import subscribers
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, until
 
 
@@ -136,11 +137,6 @@ def test_whose_connection_was_killed_listens_again_at_once(
         until(lambda: client.pubsub_channels(f"{name}:holders:*"), within=5)
     assert in_thread(Lock("a").acquire, wait=0) is None
     world.release(hold)
-
-
-def subscribers(client: redis.Redis) -> set[str]:
-    """The ids of the connections that listen to anything."""
-    return {each["id"] for each in client.client_list(_type="pubsub")}
 
 
 def test_whose_connection_a_router_forgot_listens_again(

@@ -162,6 +162,11 @@ def count_calls_together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
+def subscribers(client: Any) -> set[str]:
+    """The ids of the connections that listen to anything. One of another test may end at any time."""
+    return {each["id"] for each in client.client_list(_type="pubsub")}
+
+
 def count_packets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commands threads send in each of their round trips."""
     counts: list[int] = []

@@ -53,8 +53,9 @@ def holder(client: Any, lock: bytes) -> bytes | None:
 
 def lease_left_ms(client: Any, lock: bytes) -> int:
     """Return what is left of the exclusive holder's lease; -2 if nobody holds."""
-    kept = client.hget(lock, "holder")
+    # The time first: else a lease that is extended in between would seem to have ended.
     seconds, microseconds = client.time()
+    kept = client.hget(lock, "holder")
     now = seconds * 1000 + microseconds // 1000
     return max(int(kept.split(b" ")[1]) - now, -2) if kept else -2
 
