@@ -24,7 +24,7 @@ from redis_locks.rows import lock_rows
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
-from tests.support.breakers import stopped
+from tests.support.breakers import silent
 from tests.support.world import World, held, until
 
 BRIEF = 3.0
@@ -79,7 +79,7 @@ def test_the_lock_of_a_silent_server_is_released_when_it_answers_again(
     world: World, name: str, server: EmbeddedServer
 ) -> None:
     hold = held(world, proceeding(server, name, lease=60))
-    with stopped(server):
+    with silent(server):
         world.release(hold)
     until(lambda: is_free(name, using=server.url))
 
