@@ -12,7 +12,7 @@ import pytest
 import redis
 from django.contrib.auth.models import Permission, User
 from django.db.transaction import atomic
-from django.test import Client, override_settings
+from django.test import AsyncClient, Client, override_settings
 from django.urls import reverse
 
 from redis_locks import (
@@ -26,8 +26,9 @@ from redis_locks import (
 )
 from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
 from tests.cluster.nodes import Nodes
+from tests.django import locked_views
 from tests.django.command_calls import run
-from tests.django.locked_views import LOCKED, aget
+from tests.django.locked_views import BY_THEMSELVES
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
 from tests.optimistic.sides import Adding, AsyncSide, BlockingSide, Side
@@ -139,11 +140,13 @@ def test_the_admin_lists_shows_and_ends_what_is_on_every_node(held_names: list[s
 
 @pytest.mark.urls("tests.django.locked_views")
 def test_views_hold_their_lock_whatever_node_has_it(names: list[str]) -> None:
+    def in_loop(url: str) -> Any:
+        return asyncio.run(AsyncClient().get(url))  # type: ignore[arg-type]
+
     for each in names:
-        for kind in LOCKED:
+        for kind in BY_THEMSELVES:
+            get: Any = in_loop if kind in locked_views.coroutines() else Client().get
             url = f"/{kind}/{each}/"
-            is_async = "async" in kind or kind in {"coroutine", "direct-dispatch"}
-            get: Any = (lambda url: asyncio.run(aget(url))) if is_async else Client().get  # type: ignore[misc]
             assert b"held" == get(url).content
             with held(each):
                 assert 423 == in_thread(get, url).status_code

@@ -33,10 +33,6 @@ def hold(name: str) -> Iterator[Hold]:
 
 
 @pytest.fixture
-def atomic_requests(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each request is a transaction; see `atomic_views`."""
-    from tests.django.atomic_views import waiting
-
+def atomic_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request is a transaction."""
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
-    yield
-    waiting.clear()

@@ -1,123 +1,167 @@
-"""Views of every kind that hold a lock while they run, and a URLconf of them."""
+"""Views of every kind whose lock is "{name}". They do what a test gives them to do, and tell who holds the lock else."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.test import AsyncClient
-from django.urls import path
+from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views import View
+from rest_framework.decorators import api_view, renderer_classes
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.views import APIView
+from rest_framework.viewsets import ViewSet
 
 from redis_locks import RedisLockMixin, redis_lock
+from redis_locks.integrations.rest_framework import RedisLockAPIMixin, exception_handler
 from tests import elsewhere
+
+Views = dict[str, Any]
 
 
 def state(name: str) -> str:
     return "free" if elsewhere.is_free(name) else "held"
 
 
-def answer(name: str) -> HttpResponse:
-    return HttpResponse(state(name))
+_tasks: list[Callable[[str], HttpResponse]] = [lambda name: HttpResponse(state(name))]
 
 
-async def aanswer(name: str) -> HttpResponse:
-    return HttpResponse(await asyncio.to_thread(state, name))
+@contextmanager
+def doing(task: Callable[[str], HttpResponse]) -> Iterator[None]:
+    """The views do this meanwhile, with the name that the URL has."""
+    _tasks.append(task)
+    try:
+        yield
+    finally:
+        _tasks.pop()
 
 
-@redis_lock("{name}", wait=0)
-def function(request: HttpRequest, name: str) -> HttpResponse:
-    return answer(name)
+def run(request: HttpRequest, name: str) -> HttpResponse:
+    return _tasks[-1](name)
 
 
-@redis_lock("{name}", wait=0)
-async def coroutine(request: HttpRequest, name: str) -> HttpResponse:
-    return await aanswer(name)
-
-
-class Methods(View):
-    @redis_lock("{name}", wait=0)
-    def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return answer(name)
-
-
-class AsyncMethods(View):
-    @redis_lock("{name}", wait=0)
-    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return await aanswer(name)
-
-
-@method_decorator(redis_lock("{name}", wait=0), name="dispatch")
-class Dispatch(View):
-    def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return answer(name)
-
-
-@method_decorator(redis_lock("{name}", wait=0), name="dispatch")
-class AsyncDispatch(View):
-    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return await aanswer(name)
-
-
-class DirectDispatch(View):
-    @redis_lock("{name}", wait=0)
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return super().dispatch(request, *args, **kwargs)
-
-    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return await aanswer(name)
-
-
-@method_decorator(redis_lock("{name}", wait=0), name="get")
-class AsyncMethodDecorator(View):
-    async def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return await aanswer(name)
+async def arun(request: HttpRequest, name: str) -> HttpResponse:
+    return await asyncio.to_thread(_tasks[-1], name)
 
 
 class Plain(View):
     def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return answer(name)
+        return run(request, name)
+
+    post = get
 
 
 class AsyncPlain(View):
     async def get(self, request: HttpRequest, name: str) -> HttpResponse:
-        return await aanswer(name)
+        return await arun(request, name)
+
+    post = get
 
 
-class Mixed(RedisLockMixin, Plain):
-    lock_name = "{name}"
-    lock_wait = 0
-    lock_methods = ("GET",)
+class PageRenderer(BaseRenderer):
+    media_type = "text/html"
+    format = "page"
+
+    def render(self, data: Any, *_: object) -> str:
+        return f"by the framework: {data['detail']}"
 
 
-class AsyncMixed(RedisLockMixin, AsyncPlain):
-    lock_name = "{name}"
-    lock_wait = 0
-    lock_methods = ("GET",)
+class Api(APIView):
+    renderer_classes = [JSONRenderer, PageRenderer]
+    get = post = Plain.get
 
 
-as_view_result = redis_lock("{name}", wait=0)(Plain.as_view())
-async_as_view_result = redis_lock("{name}", wait=0)(AsyncPlain.as_view())
+class Handled(Api):
+    def get_exception_handler(self) -> Any:
+        return exception_handler
 
 
-LOCKED: dict[str, Any] = {
-    "function": function,
-    "coroutine": coroutine,
-    "methods": Methods.as_view(),
-    "async-methods": AsyncMethods.as_view(),
-    "dispatch": Dispatch.as_view(),
-    "async-dispatch": AsyncDispatch.as_view(),
-    "direct-dispatch": DirectDispatch.as_view(),
-    "async-method-decorator": AsyncMethodDecorator.as_view(),
-    "as-view": as_view_result,
-    "async-as-view": async_as_view_result,
-    "mixin": Mixed.as_view(),
-    "async-mixin": AsyncMixed.as_view(),
-}
-urlpatterns = [path(f"{kind}/<str:name>/", view) for kind, view in LOCKED.items()]
+def api(view: Any) -> Any:
+    return api_view(["GET", "POST"])(renderer_classes(Api.renderer_classes)(view))
 
 
-async def aget(url: str) -> Any:
-    return await AsyncClient().get(url)
+def block(request: HttpRequest, name: str) -> HttpResponse:
+    with redis_lock(name.replace("{", "{{"), wait=0):
+        return run(request, name)
+
+
+async def async_block(request: HttpRequest, name: str) -> HttpResponse:
+    async with redis_lock(name, wait=0):
+        return await arun(request, name)
+
+
+class Blocks(Handled):
+    def get(self, request: Any, name: str) -> HttpResponse:
+        return block(request, name)
+
+    post = get
+
+
+def mixed(*bases: type[Any], **options: Any) -> Any:
+    """A class of a view with a mixin, whose lock has these options. It says that it locks PUT, and has none."""
+    ours = {"lock_name": "{name}", "lock_methods": ["GET", "POST", "PUT"]}
+    return type("Mixed", bases, ours | {f"lock_{key}": value for key, value in options.items()})
+
+
+def decorated(base: type[View], **options: Any) -> Any:
+    lock = method_decorator(redis_lock("{name}", **options), name="dispatch")
+    return lock(type("Dispatch", (base,), {}))
+
+
+def sync(**options: Any) -> Views:
+    """A blocking view of each kind, whose lock has these options."""
+    lock = redis_lock("{name}", **options)
+    return {
+        "function": lock(run),
+        "method": type(
+            "Method", (View,), dict.fromkeys(("get", "post"), lock(Plain.get))
+        ).as_view(),
+        "dispatch": decorated(Plain, **options).as_view(),
+        "as-view": lock(Plain.as_view()),
+        "mixin": mixed(RedisLockMixin, Plain, **options).as_view(),
+    }
+
+
+def coroutines(**options: Any) -> Views:
+    """The same of async views."""
+    lock = redis_lock("{name}", **options)
+    methods = dict.fromkeys(("get", "post"), lock(AsyncPlain.get))
+    return {
+        "coroutine": lock(arun),
+        "async-method": type("Method", (View,), methods).as_view(),
+        "async-dispatch": decorated(AsyncPlain, **options).as_view(),
+        "async-as-view": lock(AsyncPlain.as_view()),
+        "async-mixin": mixed(RedisLockMixin, AsyncPlain, **options).as_view(),
+    }
+
+
+def apis(**options: Any) -> Views:
+    """The same of views of Django REST framework, which have renderers of their own."""
+    lock = redis_lock("{name}", **options)
+    viewset = mixed(RedisLockAPIMixin, ViewSet, **options)
+    viewset.renderer_classes, viewset.work = Api.renderer_classes, Plain.get
+    return {
+        "api-below": lock(api(run)),
+        "api-above": api(lock(run)),
+        "api-dispatch": decorated(Api, **options).as_view(),
+        "api-as-view": lock(Handled.as_view()),
+        "api-plain-mixin": mixed(RedisLockMixin, Api, **options).as_view(),
+        "api-mixin": mixed(RedisLockAPIMixin, Api, **options).as_view(),
+        "api-set": viewset.as_view({"get": "work", "post": "work"}),
+    }
+
+
+def urls(views: Mapping[str, Any]) -> list[URLPattern]:
+    return [path(f"{kind}/<str:name>/", view) for kind, view in views.items()]
+
+
+BY_THEMSELVES = sync(wait=0) | coroutines(wait=0)
+BLOCKS: Views = {"block": block, "async-block": async_block}
+APIS = apis(wait=0) | {"api-block": api(block), "api-handled": Blocks.as_view()}
+UNLOCKED: Views = {"plain": run, "api-plain": api(run), "handled-plain": Handled.as_view()}
+
+urlpatterns = urls(BY_THEMSELVES | BLOCKS | APIS | UNLOCKED)
