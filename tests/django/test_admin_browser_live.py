@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from redis_locks import Lock, inspection
-from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS
 from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, try_now, visit
 from tests.faults.processes import Worker
-from tests.support.parties import MINUTES, ask
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route
@@ -37,55 +34,6 @@ def test_the_list_follows_other_processes_by_itself(
     waiter.answer()
     waiter.ask("release")
     page.wait_for_selector("text=No lock matches")
-
-
-def test_a_hold_that_changes_its_mode_is_shown_in_the_new_one(
-    visit: Visit, server: EmbeddedServer, name: str
-) -> None:
-    with Lock(name, using=server.url, lease=60) as hold:
-        listed, alone = visit.open(f"{LOCKS}?q={name}"), visit.open(f"{LOCKS}?q={name}")
-        alone.click("[data-rows] a")
-        alone.wait_for_selector("[data-state='live'] >> [data-rows] td >> text=exclusive")
-        hold.downgrade()
-        listed.wait_for_selector("[data-rows] .locks-mode >> text=shared")
-        alone.wait_for_selector("[data-rows] td >> text=shared")
-
-
-def test_a_long_queue_has_pages_that_follow_it(
-    visit: Visit, server: EmbeddedServer, name: str
-) -> None:
-    with Lock(name, using=server.url, lease=60):
-        ask(((name, f"{number}.1") for number in range(150)), wait=MINUTES, using=server.url)
-        page = visit.open(f"{LOCKS}?q={name}")
-        page.click("[data-rows] a")
-        page.wait_for_selector("[data-state='live'] >> text=waited for by 150")
-        assert page.evaluate("document.documentElement.scrollHeight") < 2500
-        page.click("a >> text=Last")
-        page.wait_for_selector("text=Page 7 of 7")
-        page.wait_for_selector("[data-state='live']")
-        info = inspection.lock(name, using=server.url)
-        for waiter in info.waiters[3:] if info else ():
-            inspection.cancel(waiter, using=server.url)
-        page.wait_for_selector("text=waited for by 3")
-        # The page that there was is gone, and the last one there is takes its place.
-        assert 4 == page.locator("[data-rows] tr").count()
-
-
-def test_the_waits_in_progress_are_live_on_the_page_of_figures(
-    visit: Visit, server: EmbeddedServer, hire: Callable[[], Worker], name: str
-) -> None:
-    with Lock(name, using=server.url, lease=60):
-        page = visit.open(f"{LOCKS}stats/?q={name}")
-        page.wait_for_selector("text=Nobody waits.")
-        waiter = hire()
-        waiter.tell("acquire", name=name, lease=60)
-        page.wait_for_selector("text=1 waits, at 1 lock.")
-        page.click(f".locks-waits >> text={name}")
-        page.wait_for_selector("[data-state='live'] >> text=waited for by 1")
-        page.go_back()
-        page.wait_for_selector("text=1 waits, at 1 lock.")
-    waiter.answer()
-    page.wait_for_selector("text=Nobody waits.")
 
 
 def test_times_go_on_between_the_news_and_the_focus_stays(
@@ -247,21 +195,3 @@ def test_a_search_finds_while_one_types_and_is_in_the_address(
     page.reload()
     page.wait_for_selector("[data-state='live']")
     assert 1 == page.locator("[data-rows] tr").count()
-
-
-def test_a_page_that_somebody_reads_costs_few_bytes(
-    visit: Visit, hire: Callable[[], Worker], name: str
-) -> None:
-    holder = hire()
-    for number in range(20):
-        holder.ask("acquire", name=f"{name}:{number}", lease=60)
-    page = visit.open(f"{LOCKS}?q={name}")
-    page.wait_for_selector("[data-rows] tr:nth-child(20)")
-    with page.expect_response(
-        lambda response: "/data/" in response.url and response.status == 200
-    ) as caught:
-        hire().tell("acquire", name=f"{name}:0", lease=60)
-    # One row, the head, and the states of the others.
-    assert len(caught.value.body()) < 8000
-    page.wait_for_selector("text=1 waiting")
-    assert 20 == page.locator("[data-rows] tr").count()

@@ -43,7 +43,7 @@ def test_with_forced_colours_what_colours_tell_is_still_seen(
 
 
 @pytest.mark.parametrize(
-    "hostile", ["<script>document.title = 'x'</script>", "\u202egnp\nexe", "x" * 512, ".."]
+    "hostile", ["<script>document.title = 'x'</script>", "\u202egnp\nexe", ".."]
 )
 def test_a_hostile_name_is_text_and_has_a_page(
     visit: Visit, hire: Callable[[], Worker], hostile: str
@@ -110,7 +110,7 @@ def count(server: EmbeddedServer, name: str) -> None:
         flush()
 
 
-@pytest.mark.parametrize("width", [360, 390, 768, 1024, 1440])
+@pytest.mark.parametrize("width", [360, 1440])
 def test_nothing_is_wider_than_the_screen(
     visit: Visit, hire: Callable[[], Worker], server: EmbeddedServer, name: str, width: int
 ) -> None:
@@ -147,7 +147,7 @@ def test_nothing_is_wider_than_the_screen(
     inspection.drain("web-1", using=server.url)
 
 
-@pytest.mark.parametrize("width", [390, 768, 1024, 1440])
+@pytest.mark.parametrize("width", [390, 1440])
 def test_nothing_that_is_hidden_can_be_focused(
     visit: Visit, hire: Callable[[], Worker], name: str, width: int
 ) -> None:
@@ -187,25 +187,3 @@ def test_the_keys_go_from_lock_to_lock_and_back(
     page.wait_for_selector("[data-state='live']")
     page.keyboard.press("Escape")
     page.wait_for_selector(".locks-list")
-
-
-def test_everything_can_be_reached_by_keyboard(
-    visit: Visit, hire: Callable[[], Worker], name: str
-) -> None:
-    hire().ask("acquire", name=name, lease=60)
-    page = visit.open(f"{LOCKS}?q={name}")
-    page.wait_for_selector("[data-rows] tr")
-    page.focus("#id_q")
-    reached = []
-    for _ in range(16):
-        page.keyboard.press("Tab")
-        reached.append(
-            page.evaluate("document.activeElement.textContent || document.activeElement.name")
-        )
-    assert [
-        text in "\n".join(reached)
-        for text in ("Statistics", "Pause updates", "With waiters", "Held longest", name)
-    ] == [True] * 5
-    page.focus("[data-rows] a")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("text=Held by 1")

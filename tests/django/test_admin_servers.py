@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from html import unescape
 
 import pytest
-from django.apps import apps
-from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.auth.models import User
+from django.contrib.admin.models import LogEntry
 from django.test import Client, override_settings
 from django.urls import reverse
 
@@ -68,11 +66,6 @@ def test_each_server_has_a_list_of_its_own(viewer: Client) -> None:
     assert 'aria-current="true"><bdi>billing</bdi>' in theirs
 
 
-def test_one_server_needs_no_choice(viewer: Client, name: str) -> None:
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        assert "<bdi>default</bdi>" not in text_of(viewer, reverse(LIST))
-
-
 def test_a_server_that_there_is_not_is_not_found(viewer: Client, billing: EmbeddedServer) -> None:
     for wrong in ("bilings", billing.url, "redis://elsewhere"):
         assert 404 == viewer.get(reverse(LIST), {"server": wrong}).status_code
@@ -99,16 +92,6 @@ def test_every_link_stays_on_the_server(operator: Client) -> None:
     assert "manage.py locks show a --using billing" in unescape(pages[2])
     for form in (pages[0], pages[-1]):
         assert '<input type="hidden" name="server" value="billing">' in form
-
-
-def test_each_page_of_a_history_stays_on_the_server(operator: Client) -> None:
-    user = User.objects.get(username="staff")
-    lock = apps.get_model("redis_locks", "Lock")(name="a")
-    for _ in range(101):
-        LogEntry.objects.log_actions(user.pk, [lock], CHANGE, "released")
-    history = text_of(operator, f"{page_of('a', 'history')}{OF_BILLING}")
-    (after,) = re.findall(r'href="\./(\?[^"]*)" rel="next"', history)
-    assert "?server=billing&p=2" == unescape(after)
 
 
 def test_a_release_ends_the_hold_of_its_server_only(operator: Client) -> None:

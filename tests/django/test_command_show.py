@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 
 import pytest
 
 from redis_locks import Hold
-from tests.django.command_calls import Terminal, fails, run
+from tests.django.command_calls import run
 from tests.support.parties import MINUTES, ask
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
@@ -24,14 +23,6 @@ def test_show_tells_all_about_the_holder(name: str, hold: Hold) -> None:
     assert hold.token not in out, "people paste what they see into tickets"
     assert "by nightly report on " in out
     assert "Nobody waits." in out
-
-
-def test_show_in_json_is_one_object(name: str, hold: Hold) -> None:
-    assert name == json.loads(run("show", name, "--json")[0])["name"]
-
-
-def test_show_of_a_free_lock_is_not_found(name: str) -> None:
-    assert f"Nobody holds lock '{name}' or waits for it." == fails("show", name)
 
 
 def test_show_in_columns_has_a_line_for_the_holder(name: str, hold: Hold) -> None:
@@ -49,20 +40,6 @@ def test_show_pages_the_waiters_in_their_order(name: str, hold: Hold) -> None:
     assert "and 10 more: `show` lists them with --page or --limit" in first
     assert [str(place) for place in range(21, 31)] == re.findall(r"\n +(\d+) ", second)
     assert "more:" not in second
-
-
-def test_the_last_page_of_a_long_line_ends_with_the_last_waiter(name: str, hold: Hold) -> None:
-    ask(((name, f"waiter{number}.1") for number in range(1005)), wait=MINUTES)
-    last, _ = run("show", name, "--limit", "500", "--page", "3")
-    assert [str(place) for place in range(1001, 1006)] == re.findall(r"\n +(\d+) ", last)
-    assert "more:" not in last
-
-
-def test_show_fits_the_terminal(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    ask([(name, "waiter.1")], wait=MINUTES)
-    lines = run("show", name, out=Terminal())[0].splitlines()
-    assert all(len(line) <= 60 or name in line for line in lines)
 
 
 def test_show_tells_a_deadlock(name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import socket
 import time
 from collections.abc import Iterator
@@ -42,15 +41,6 @@ def test_it_ends_in_time(silent: str, verb: list[str]) -> None:
     began = time.monotonic()
     fails(*verb, "--using", silent, code=1 if "--alerts" in verb else 69)
     assert time.monotonic() - began < IN_TIME
-
-
-def test_the_doctor_names_the_server(silent: str) -> None:
-    out = io.StringIO()
-    with pytest.raises(CommandError):
-        call_command("locks", "doctor", "--json", "--using", silent, stdout=out)
-    (finding,) = json.loads(out.getvalue())
-    assert ("server", "error") == (finding["check"], finding["level"])
-    assert silent.partition("?")[0] in finding["message"]
 
 
 @pytest.mark.parametrize("verb", [["run", "job", "--wait", "1"], ["migrate", "--wait", "1"]])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -274,15 +273,3 @@ def test_without_a_terminal_the_list_is_printed_once(name: str, arguments: list[
         status, out, err = locks("watch", name, *arguments)
     assert (0, "") == (status, err)
     assert [name] == [line.split("\t")[0] for line in out.splitlines()[1:]]
-
-
-def test_with_a_format_the_list_is_printed_once_on_a_terminal_too(name: str) -> None:
-    with Lock(name), Terminal("watch", name, "--format", "jsonl") as terminal:
-        status, shown = terminal.end()
-    assert (0, name) == (status, json.loads(shown)["name"])
-
-
-def test_an_interval_that_would_load_the_server_is_refused() -> None:
-    status, _, err = locks("watch", "--interval", "0")
-    assert 64 == status
-    assert "'0' is not a number of seconds from 0.1 to 3600" in err

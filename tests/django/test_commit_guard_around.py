@@ -15,10 +15,9 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 from django.db.transaction import atomic
 
-from redis_locks import Lock, LockBackendError, LockLost, Semaphore, redis_lock, run_once
+from redis_locks import Lock, LockLost, Semaphore, run_once
 from redis_locks.rows import lock_rows
-from redis_locks.testing.server import EmbeddedServer
-from tests.django.transactions import Failed, increment, values
+from tests.django.transactions import increment, values
 from tests.ledger.models import Counter
 from tests.support import stored
 from tests.support.connections import count_calls_together
@@ -33,8 +32,7 @@ def lose(client: redis.Redis, name: str) -> None:
 
 @pytest.mark.parametrize(
     "block",
-    [Lock, lambda name: Lock(name).hold(), redis_lock],
-    ids=["lock", "hold", "redis_lock"],
+    [Lock, lambda name: Lock(name).hold()],
 )
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_transaction_under_a_lost_lock_is_rolled_back(
@@ -54,20 +52,6 @@ def test_a_transaction_under_a_lost_lock_is_rolled_back(
     assert [1] == values(database, f"{name}:before")
     assert [] == values(database, name)
     assert connections[database].autocommit
-
-
-def test_a_decorated_function_with_a_transaction_inside_does_not_commit(
-    database: str, name: str, client: redis.Redis
-) -> None:
-    @redis_lock("{name}")
-    @atomic(using=database)
-    def work(name: str) -> None:
-        increment(database, name)
-        lose(client, name)
-
-    with pytest.raises(LockLost):
-        work(name)
-    assert [] == values(database, name)
 
 
 def test_a_lock_known_to_be_lost_is_not_asked_about(
@@ -137,14 +121,6 @@ def test_without_a_hold_a_transaction_asks_nobody(
     assert [] == trips
 
 
-def test_an_error_in_the_transaction_is_the_one_that_is_raised(
-    database: str, name: str, client: redis.Redis
-) -> None:
-    with pytest.raises(Failed), Lock(name), atomic(using=database):
-        lose(client, name)
-        raise Failed
-
-
 def test_row_locks_around_are_verified(database: str, name: str, client: redis.Redis) -> None:
     row = Counter.objects.using(database).create(name=name, value=1)
     with pytest.raises(LockLost), lock_rows(row) as rows, atomic(using=database):
@@ -159,16 +135,6 @@ def test_a_job_s_hold_is_verified(database: str, name: str) -> None:
         attempt.lease.lose("a test says so")
         with atomic(using=database):
             increment(database, name)
-    assert [] == values(database, name)
-
-
-def test_if_the_server_does_not_answer_there_is_no_commit(
-    database: str, name: str, private_server: EmbeddedServer
-) -> None:
-    with pytest.raises(LockBackendError), Lock(name, using=private_server.url):
-        with atomic(using=database):
-            increment(database, name)
-            private_server.kill()
     assert [] == values(database, name)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -12,13 +11,6 @@ from tests.support.configuration import Settings, get_settings, problems
 
 def test_an_empty_setting_gives_the_defaults() -> None:
     with override_settings(REDIS_LOCKS={}):
-        assert get_settings() == Settings()
-
-
-def test_a_missing_setting_gives_the_defaults() -> None:
-    with override_settings(REDIS_LOCKS={}):
-        del settings.REDIS_LOCKS  # which Django tells nobody
-        get_settings.cache_clear()
         assert get_settings() == Settings()
 
 
@@ -41,27 +33,17 @@ def test_the_settings_are_built_once_and_again_after_a_change() -> None:
     [
         ("CONNECTION", None),
         ("CONNECTION", " "),
-        ("PREFIX", 5),
-        ("PREFIX", ""),
         ("PREFIX", "a{b"),
-        ("PREFIX", "a b"),
-        ("PREFIX", "x" * 129),
         ("WAIT", -1),
         ("WAIT", float("nan")),
         ("WAIT", "5"),
-        ("LEASE", 0),
         ("LEASE", float("inf")),
-        ("LEASE", None),
         ("RENEW", 1),
         ("MAX_HOLD", 0),
-        ("MAX_HOLD", "60"),
         ("PARTITIONS", 0),
-        ("REPLICAS", -1),
         ("REPLICAS", True),
         ("PARTITIONS", True),
-        ("PARTITIONS", 1.5),
         ("CONFLICT_STATUS", 200),
-        ("CONFLICT_STATUS", "423"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_entry_and_a_fix(entry: str, value: object) -> None:
@@ -85,11 +67,6 @@ def test_a_connection_of_a_wrong_type_is_not_shown() -> None:
 def test_an_unknown_entry_suggests_the_nearest() -> None:
     (problem,) = problems({"CONECTION": "default"})
     assert (problem.id, problem.hint) == ("redis_locks.E002", "Did you mean 'CONNECTION'?")
-
-
-def test_an_unknown_entry_like_none_lists_all() -> None:
-    (problem,) = problems({7: 1})
-    assert "CONFLICT_STATUS" in problem.hint
 
 
 def test_a_setting_that_is_no_dictionary_is_refused() -> None:
