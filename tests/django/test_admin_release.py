@@ -1,4 +1,4 @@
-"""Force-release in the admin: who may, what it ends, and what the log keeps."""
+"""Force-release and cancel in the admin: who may, what they end, and what the log keeps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from django.contrib.admin.models import CHANGE, LogEntry
 from django.test import Client, override_settings
 from django.urls import path, reverse
 
-from redis_locks import Hold, Lock, LockBackendError, LockLost, Semaphore, inspection
+from redis_locks import Hold, Lock, LockBackendError, LockError, LockLost, Semaphore, inspection
+from redis_locks.inspection import WaiterInfo
 from tests.django.admin_pages import page_of, staff
 from tests.support.admin import mark_of, register
-from tests.support.parties import ask, held
+from tests.support.parties import ask, held, waited_for
 from tests.support.world import Threads, until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
+
 
 WHY = "stuck since the deployment"
 
@@ -60,17 +62,6 @@ def test_a_post_without_the_csrf_token_is_refused(operator: Client, name: str, h
     form = {"reason": WHY, "party": mark_of(hold.token)}
     assert 403 == strict.post(url_of(name), form).status_code
     assert inspection.lock(name)
-
-
-def test_get_asks_and_releases_nothing(operator: Client, name: str, hold: Hold) -> None:
-    assert f'href="{url_of(name)}"' in said(operator, name)
-    html = operator.get(
-        url_of(name), {"reason": WHY, "party": mark_of(hold.token)}
-    ).content.decode()
-    assert "nightly report" in html
-    assert [mark_of(hold.token)] == re.findall(r'name="party" value="([^"]+)"', html)
-    assert inspection.lock(name)
-    assert not LogEntry.objects.exists()
 
 
 @pytest.mark.parametrize("reason", ["   ", "x" * 1001])
@@ -251,3 +242,75 @@ def test_of_a_thousand_holds_the_page_ends_those_that_it_shows(operator: Client,
     marks = re.findall(r'name="party" value="([^"]+)"', html)
     assert 302 == operator.post(url_of(name), {"reason": WHY, "party": marks}).status_code
     assert 500 == inspection.lock(name).holding
+
+
+# Cancel in the admin: who may, which wait it ends, and what the log keeps
+
+
+@pytest.fixture
+def told(name: str, hold: Hold) -> Iterator[list[LockError]]:
+    """What the waiter is told, of whom the others see the label "import"."""
+    with waited_for(name, "import") as errors:
+        yield errors
+
+
+@pytest.fixture
+def canceller() -> Client:
+    return staff("view_lock", "cancel_waiter")
+
+
+def waiting() -> WaiterInfo:
+    (waiter,) = inspection.waiters()
+    return waiter
+
+
+def url(name: str) -> str:
+    return url_of(name, "cancel")
+
+
+@pytest.mark.parametrize("codenames", [(), ("view_lock", "release_lock"), ("cancel_waiter",)])
+def test_without_both_permissions_there_is_no_button_and_no_cancel(
+    name: str, told: list[LockError], codenames: tuple[str, ...]
+) -> None:
+    browser = staff(*codenames)
+    assert "/cancel/" not in said(browser, name)
+    assert 403 == browser.get(url(name), {"party": mark_of(waiting().token)}).status_code
+    form = {"reason": WHY, "party": mark_of(waiting().token)}
+    assert 403 == browser.post(url(name), form).status_code
+    assert waiting()
+    assert not LogEntry.objects.exists()
+
+
+def test_cancel_ends_the_wait_and_logs_who_and_why(
+    canceller: Client, name: str, hold: Hold, told: list[LockError]
+) -> None:
+    response = canceller.post(
+        url(name), {"reason": WHY, "party": mark_of(waiting().token)}, follow=True
+    )
+    assert [(url_of(name, "change"), 302)] == response.redirect_chain
+    assert "Cancelled; it was waited for by" in response.content.decode()
+    until(lambda: told)
+    assert "cancelled" in str(told[0])
+    hold.check()
+    entry = LogEntry.objects.get()
+    assert ("staff", CHANGE, name) == (entry.user.username, entry.action_flag, entry.object_id)
+    message = entry.get_change_message()
+    assert message.startswith("Cancelled; waited for by ")
+    assert "(import)" in message
+    assert message.endswith(f"Reason: {WHY}")
+    assert WHY in canceller.get(url_of(name, "history")).content.decode()
+
+
+def test_who_may_cancel_only_cannot_release(
+    canceller: Client, name: str, hold: Hold, told: list[LockError]
+) -> None:
+    assert "Force-release" not in said(canceller, name)
+    assert (
+        403
+        == canceller.post(url_of(name), {"reason": WHY, "party": mark_of(hold.token)}).status_code
+    )
+    # The token of a hold is no waiter's.
+    response = canceller.post(url(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True)
+    assert "nothing was cancelled" in response.content.decode()
+    hold.check()
+    assert waiting()

@@ -1,19 +1,31 @@
-"""manage.py check: what it says about REDIS_LOCKS, without a server."""
+"""manage.py check: what it says about REDIS_LOCKS, about names of locks, and about views, without a server."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import redis
 from django.core.checks import CheckMessage, run_checks
 from django.core.checks import Warning as CheckWarning
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse
 from django.test import modify_settings, override_settings
+from django.urls import clear_url_caches, include, path, re_path
+from django.utils.decorators import method_decorator
+from django.views import View
+from django.views.decorators.csrf import csrf_exempt
 from redis.sentinel import Sentinel
+from rest_framework.viewsets import ViewSet
 
-from tests.support.checks import check_servers, check_settings
+from redis_locks import Lock, RedisLockMixin, Semaphore, redis_lock
+from redis_locks.integrations.rest_framework import RedisLockAPIMixin
+from tests.support.checks import check_lock_names, check_servers, check_settings, check_views
 from tests.support.connections import resolve
+
+pytestmark = pytest.mark.urls(__name__)
 
 
 def called_too_early() -> redis.Redis:
@@ -31,7 +43,6 @@ class Special(redis.Redis):
         called_too_early()
 
 
-made_by_redis_py = functools.partial(redis.Redis.from_url, "redis://h/1")
 of_a_service = functools.partial(Sentinel([("h", 26379)]).master_for, "service", db=1)
 of_a_cluster = functools.partial(redis.RedisCluster, host="h")
 special = functools.partial(Special.from_url, "redis://h/1")
@@ -120,14 +131,6 @@ def test_a_cache_on_several_servers_clears_each_of_them() -> None:
     assert [] == warnings("redis://h/2", shards=shards)
 
 
-@pytest.mark.parametrize(
-    "location", ["redis://h/1", "redis://h/0"], ids=["the locks' database", "another"]
-)
-def test_a_callable_of_redis_py_itself_is_called_as_it_connects_to_nothing(location: str) -> None:
-    found = warnings(f"{__name__}.made_by_redis_py", one=cache(location))
-    assert (["redis_locks.W006"] if location.endswith("1") else []) == [each.id for each in found]
-
-
 @pytest.mark.parametrize("name", ["of_a_service", "of_a_cluster", "special", "called_too_early"])
 def test_nothing_is_said_of_a_server_that_only_other_callables_know(name: str) -> None:
     assert [] == warnings(f"{__name__}.{name}", one=cache("redis://h/1"))
@@ -170,11 +173,6 @@ def test_a_client_that_waits_for_ever_is_a_warning(alias: dict[str, Any]) -> Non
     assert "socket_timeout" in str(warning.hint)
 
 
-@pytest.mark.parametrize("options", [{}, {"SOCKET_TIMEOUT": 3}])
-def test_a_client_with_a_timeout_is_fine(options: dict[str, Any]) -> None:
-    assert [] == warnings("own", own=cache(f"redis://h/{len(options)}", **options))
-
-
 class Tunnel(redis.Connection):
     """Connections that go another way."""
 
@@ -190,7 +188,6 @@ queueing = functools.partial(redis.Redis, connection_pool=queue_pool)
 greeting = functools.partial(redis.Redis, "h", db=1, redis_connect_func=greet)
 tunnelled = functools.partial(redis.Redis, connection_pool=tunnel_pool)
 stapled = functools.partial(redis.Redis, "h", db=1, ssl=True, ssl_validate_ocsp_stapled=True)
-encrypted = functools.partial(redis.Redis, "h", db=1, ssl=True, ssl_check_hostname=False)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +204,6 @@ def test_what_locks_do_not_heed_of_a_client_is_a_warning(client: str, id_: str, 
     (warning,) = warnings(f"{__name__}.{client}")
     assert f"redis_locks.{id_}" == warning.id
     assert word in warning.msg
-
-
-@pytest.mark.parametrize("client", ["made_by_redis_py", "encrypted"])
-def test_options_that_all_connections_take_are_fine(client: str) -> None:
-    assert [] == warnings(f"{__name__}.{client}")
 
 
 def test_replicas_of_a_cluster_are_an_error() -> None:
@@ -232,3 +224,343 @@ def test_a_deadline_without_its_middleware_is_a_warning() -> None:
     assert ids(configured) == ["redis_locks.W008"]
     with modify_settings(MIDDLEWARE={"prepend": "redis_locks.middleware.request_deadline"}):
         assert ids(configured) == []
+
+
+# manage.py check: which views cannot name their lock
+
+
+urlpatterns: list[Any] = []
+
+
+class Handling(View):
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return HttpResponse()
+
+
+class ByKey(RedisLockMixin, Handling):
+    lock_name = "account:{pk}:{request.user.pk}"
+
+
+class NamedByCode(ByKey):
+    def get_lock_name(self) -> str:
+        return "account"
+
+
+class ReadOnly(RedisLockMixin, View):
+    lock_name = "account:{pk}"
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+
+@method_decorator(redis_lock("account:{pk}"), name="dispatch")
+class Decorated(Handling): ...
+
+
+@method_decorator(redis_lock("account:{key}"), name="post")
+class Handler(View):
+    def post(self, request: HttpRequest, pk: int) -> HttpResponse:
+        return HttpResponse()
+
+
+@redis_lock("account:{pk}")
+def keywords(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    return HttpResponse()
+
+
+@redis_lock("account:{pk}")
+def parameter(request: HttpRequest, pk: int = 1) -> HttpResponse:
+    return HttpResponse()
+
+
+class Accounts(RedisLockAPIMixin, ViewSet):
+    lock_name = "account:{pk}"
+    lock_methods = ("PUT",)
+
+    def list(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+    def update(self, request: HttpRequest, pk: int) -> HttpResponse:
+        return HttpResponse()
+
+
+def messages(*patterns: Any) -> list[str]:
+    urlpatterns[:] = patterns
+    clear_url_caches()
+    found = check_lock_names()
+    assert {"redis_locks.W014"} >= {message.id for message in found}
+    return [message.msg for message in found]
+
+
+@pytest.mark.parametrize(
+    "view", [ByKey.as_view(), Decorated.as_view(), keywords, ByKey.as_view(lock_name="x:{pk}")]
+)
+def test_a_field_that_the_url_does_not_give_is_found(view: Any) -> None:
+    (message,) = messages(path("accounts/<int:account_id>/", view))
+    assert "'accounts/<int:account_id>/'" in message
+    assert "{pk}, and the URL gives account_id" in message
+
+
+@pytest.mark.parametrize("view", [ByKey.as_view(), Decorated.as_view(), keywords])
+def test_what_the_url_its_prefix_or_its_extra_arguments_give_is_fine(view: Any) -> None:
+    assert [] == messages(
+        path("a/<int:pk>/", view),
+        re_path(r"^b/(?P<pk>\d+)/$", view),
+        path("c/<int:pk>/", include([path("d/", view)])),
+        path("e/", view, {"pk": 1}),
+        path("f/", include([path("g/", view)]), {"pk": 1}),
+    )
+
+
+def test_a_handler_that_has_no_such_argument_is_found() -> None:
+    (message,) = messages(path("<int:pk>/", Handler.as_view()))
+    assert "{key} is not a parameter" in message
+
+
+def test_what_takes_no_lock_or_names_it_otherwise_is_fine() -> None:
+    assert [] == messages(
+        path("a/", NamedByCode.as_view()),
+        path("b/", ReadOnly.as_view()),
+        path("c/", parameter),
+        path("d/", Accounts.as_view({"get": "list"})),
+        path("e/<int:pk>/", Accounts.as_view({"put": "update"})),
+        path("f/", ByKey.as_view(lock_name="account")),
+    )
+
+
+def test_a_viewset_s_route_that_takes_the_lock_is_looked_at() -> None:
+    (message,) = messages(path("", Accounts.as_view({"put": "update"})))
+    assert "{pk}, and the URL gives nothing" in message
+
+
+# manage.py check: which views release a lock before COMMIT
+
+
+urlpatterns: list[Any] = []
+
+
+def hides(view: Callable[..., Any]) -> Callable[..., Any]:
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return view(*args, **kwargs)
+
+    return inner
+
+
+def shows(view: Callable[..., Any]) -> Callable[..., Any]:
+    return functools.wraps(view)(hides(view))
+
+
+class Hides:
+    def __init__(self, view: Callable[..., Any]) -> None:
+        self.view = view
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.view(*args, **kwargs)
+
+
+def by_hand(view: Callable[..., Any]) -> Callable[..., Any]:
+    lock = Lock("by hand", scope="block")
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        with lock:
+            return view(*args, **kwargs)
+
+    return inner
+
+
+def plain(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+class Plain(View):
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+
+class Mixed(RedisLockMixin, Plain):
+    lock_name = "mixed"
+
+
+class APISet(RedisLockAPIMixin, ViewSet):
+    lock_name = "set"
+
+    @method_decorator(redis_lock("action", scope="block"))
+    def work(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse()
+
+
+@method_decorator(redis_lock("dispatch", scope="block"), name="dispatch")
+class Dispatch(Plain):
+    pass
+
+
+@method_decorator(redis_lock("dispatch", scope="block"), name="dispatch")
+class MixedDispatch(Mixed):
+    pass
+
+
+@method_decorator([hides, redis_lock("post", scope="block")], name="post")
+class Post(Plain):
+    pass
+
+
+class Overrides(Mixed):
+    def dispatch(self, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(*args, **kwargs)
+
+
+@method_decorator(hides, name="dispatch")
+class DecoratedOverrides(Overrides):
+    pass
+
+
+class APIOverrides(APISet):
+    def dispatch(self, *args: Any, **kwargs: Any) -> Any:
+        return super().dispatch(*args, **kwargs)
+
+
+@method_decorator(csrf_exempt, name="dispatch")
+class Exempt(Mixed):
+    pass
+
+
+async def coroutine(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+kept = redis_lock("kept")(plain)
+block = redis_lock("block", scope="block")(plain)
+kept_by_default = redis_lock("kept", database="default")(plain)
+on_other = redis_lock("other", database="other")(plain)
+
+
+def warnings_of(view: Any) -> list[CheckMessage]:
+    urlpatterns[:] = [path("bank/", include(([path("pay/<int:pk>/", view)], "bank")))]
+    clear_url_caches()
+    return check_views()
+
+
+def found(view: Any) -> list[str]:
+    warnings = warnings_of(view)
+    assert all(isinstance(warning, CheckWarning) and warning.hint for warning in warnings)
+    assert all("redis_locks.W005" == warning.id for warning in warnings)
+    return [warning.msg for warning in warnings]
+
+
+@pytest.mark.usefixtures("atomic_requests")
+@pytest.mark.parametrize(
+    ("view", "lock"),
+    [
+        (hides(block), "redis_lock('block')"),
+        (Hides(block), "redis_lock('block')"),
+        (hides(on_other), "redis_lock('other')"),
+        (redis_lock("outer")(hides(block)), "redis_lock('block')"),
+        (hides(Semaphore("permits", 3, scope="block")(plain)), "Semaphore('permits')"),
+        (redis_lock("outer")(by_hand(plain)), "Lock('by hand')"),
+        (Post.as_view(), "redis_lock('post')"),
+        (APISet.as_view({"post": "work"}), "redis_lock('action')"),
+        (hides(Mixed.as_view(lock_scope="block")), "the lock of Mixed"),
+        (hides(Mixed.as_view(lock_database="other")), "the lock of Mixed"),
+    ],
+)
+def test_a_lock_that_ends_before_commit_is_found(view: Any, lock: str) -> None:
+    assert found(view) == [
+        f"The view at 'bank/pay/<int:pk>/' releases {lock} before COMMIT on database 'default': "
+        "the next holder may not see what was written."
+    ]
+
+
+@pytest.mark.usefixtures("atomic_requests")
+@pytest.mark.parametrize(
+    "view",
+    [
+        on_other,
+        shows(block),
+        transaction.non_atomic_requests(hides(block)),
+        Mixed.as_view(),
+        Dispatch.as_view(),
+        MixedDispatch.as_view(),
+        Mixed.as_view(lock_scope="transaction"),
+        hides(redis_lock("coroutine")(coroutine)),
+    ],
+)
+def test_a_lock_that_outlives_commit_is_not(view: Any) -> None:
+    assert found(view) == []
+
+
+def test_without_atomic_requests_hidden_locks_are_fine() -> None:
+    assert found(hides(block)) == []
+
+
+@pytest.mark.parametrize(
+    ("view", "expected"),
+    [
+        (transaction.atomic(block), 1),
+        (hides(transaction.atomic(using="other")(kept)), 0),
+        (hides(transaction.atomic(using="other")(kept_by_default)), 1),
+        (transaction.atomic(kept), 0),
+        (redis_lock("above", scope="block")(transaction.atomic(plain)), 0),
+    ],
+)
+def test_an_atomic_above_the_lock_counts_as_well(view: Any, expected: int) -> None:
+    assert expected == len(found(view))
+
+
+@pytest.mark.usefixtures("atomic_requests")
+def test_a_lock_that_the_transaction_of_another_database_keeps_is_found() -> None:
+    (message,) = found(redis_lock("kept", scope="transaction", database="other")(plain))
+    assert "releases redis_lock('kept') before COMMIT on database 'default'" in message
+    (message,) = found(redis_lock("outer", scope="transaction")(block))
+    assert "releases redis_lock('block') before COMMIT" in message
+
+
+@pytest.mark.usefixtures("atomic_requests")
+def test_the_mixin_s_lock_is_kept_by_all_databases_or_by_the_one_that_it_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(
+        connections.settings, "other", {**connections.settings["default"], "ATOMIC_REQUESTS": True}
+    )
+    assert found(Mixed.as_view()) == []
+    assert found(hides(Mixed.as_view())) == []
+    (message,) = found(hides(Mixed.as_view(lock_database="default")))
+    assert "the lock of Mixed before COMMIT on database 'other'" in message
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        Overrides.as_view(),
+        DecoratedOverrides.as_view(),
+        redis_lock("outer")(Overrides.as_view()),
+        APIOverrides.as_view({"post": "create"}),
+    ],
+)
+def test_a_dispatch_around_the_mixin_s_is_found(view: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [] == warnings_of(view)
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", True)
+    (warning,) = warnings_of(view)
+    assert "redis_locks.W015" == warning.id
+    assert "has a dispatch() of its own around its lock" in warning.msg
+    assert warning.hint
+
+
+@pytest.mark.usefixtures("atomic_requests")
+@pytest.mark.parametrize(
+    "view",
+    [
+        Mixed.as_view(),
+        APISet.as_view({"post": "create"}),
+        Exempt.as_view(),
+        hides(Overrides.as_view()),
+        Overrides.as_view(lock_scope="transaction"),
+        transaction.non_atomic_requests(Overrides.as_view()),
+    ],
+)
+def test_a_dispatch_in_the_transaction_or_of_others_is_not(view: Any) -> None:
+    assert [] == warnings_of(view)
+
+
+def test_a_project_without_urls_has_no_views_to_check() -> None:
+    with override_settings(ROOT_URLCONF=None):
+        assert check_views() == []

@@ -92,6 +92,7 @@ def test_a_dry_run_asks_nothing_ends_nothing_and_says_what_it_would_end(theirs: 
 def test_a_host_that_has_nothing_is_not_found_and_others_are_named(
     theirs: Hold, consent: list[str]
 ) -> None:
+    assert "must not be empty" in fails("drain", "--host", "", *consent, code=64)
     said = fails("drain", "--host", "web-2", *consent)
     assert "Host 'web-2' holds no lock and waits for none." in said
     assert HOST in said

@@ -1,10 +1,11 @@
-"""`manage.py locks list`: which locks it lists, in what order, and what it tells of them."""
+"""`manage.py locks list` and `show`: which locks they tell of, in what order, and what."""
 
 from __future__ import annotations
 
 import csv
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -16,7 +17,6 @@ from redis_locks import Hold, Lock, inspection
 from tests.django.command_calls import Terminal, fails, run
 from tests.django.command_line import environment
 from tests.support.parties import MINUTES, ask, held, on_host, waited_for
-from tests.support.statistics import flush
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
@@ -38,16 +38,6 @@ def test_the_list_is_tab_separated_when_stdout_is_not_a_terminal(name: str, hold
     assert (str(os.getpid()), str(hold.fencing_token)) == (found["pid"], found["fencing_token"])
     assert ("thread MainThread", "nightly report") == (found["unit"], found["label"])
     assert 0 <= float(found["held_for"]) < 30 < float(found["lease_left"]) <= 60
-
-
-def test_the_list_fits_a_terminal(name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    said, *lines = run("list", out=Terminal())[0].splitlines()
-    assert "Nobody waits." == said
-    assert "NAME RUNS HOLDER HELD WAITERS OLDEST LEFT" == " ".join(lines[0].split())
-    assert name[:6] in lines[1]
-    assert str(hold.fencing_token) not in lines[1]
-    assert all(len(line) <= 80 for line in lines)
 
 
 def test_a_terminal_shows_a_screenful_and_says_how_many_more_there_are(
@@ -136,22 +126,6 @@ def wait_a_tick(name: str) -> None:
     until(lambda: inspection.lock(name).holders[0].held_for > 0)  # type: ignore[union-attr]
 
 
-def test_the_longest_beyond_its_usual_hold_comes_before_older_holds() -> None:
-    for _ in range(20):
-        with Lock("quick:1"):
-            pass
-    flush()
-
-    def listed() -> list[str]:
-        return [lock["name"] for lock in json.loads(run("list", "--json")[0])]
-
-    with held("slow"):
-        wait_a_tick("slow")
-        with held("quick:2"):
-            # A moment after a look, what is usual is not read anew; and on a busy machine, longer holds are usual.
-            until(lambda: ["quick:2", "slow"] == listed())
-
-
 @pytest.mark.ci
 @pytest.mark.timed
 def test_the_list_is_there_as_soon_as_the_help_of_django() -> None:
@@ -170,3 +144,38 @@ def test_the_list_is_there_as_soon_as_the_help_of_django() -> None:
     listing, helping = (min(times) for times in zip(*turns, strict=True))
     # 0.1 s; and so much of what the help takes, where a slow machine needs more for both.
     assert listing < helping + max(0.1, helping / 4)
+
+
+# `manage.py locks show`: the details of one lock, its holder and its queue
+
+
+def test_show_tells_all_about_the_holder(name: str, hold: Hold) -> None:
+    out, err = run("show", name)
+    assert "" == err
+    assert f"Lock {name} (exclusive)" in out
+    assert "(nightly report)" in out
+    assert f"fencing token  {hold.fencing_token}" in out
+    assert hold.token not in out, "people paste what they see into tickets"
+    assert "by nightly report on " in out
+    assert "Nobody waits." in out
+
+
+def test_show_pages_the_waiters_in_their_order(name: str, hold: Hold) -> None:
+    ask(((name, f"waiter{number}.1") for number in range(30)), wait=MINUTES)
+    first, _ = run("show", name)
+    second, _ = run("show", name, "--page", "2")
+    assert "Waiters (30)" in first
+    assert "30 wait, the first for" in first
+    assert re.search(r"\n    1 +\S+s  web-1 pid 4711 thread MainThread \(many\)\n", first)
+    assert "and 10 more: `show` lists them with --page or --limit" in first
+    assert [str(place) for place in range(21, 31)] == re.findall(r"\n +(\d+) ", second)
+    assert "more:" not in second
+
+
+def test_show_tells_a_deadlock(name: str) -> None:
+    other = f"{name}:other"
+    ask([(name, "first.1"), (other, "second.1")], wait=0)
+    ask(((name, f"waiter{number}.1") for number in range(30)), wait=MINUTES)
+    ask([(other, "first.2"), (name, "second.2")], wait=MINUTES)
+    assert "This is a deadlock" in run("show", name)[0]
+    assert "This is a deadlock" in run("show", other)[0]

@@ -7,17 +7,14 @@ import shutil
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
-import redis
 
 from redis_locks import Lock, LockLost, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Terminal, locks
-from tests.support.parties import ask, held, waited_for
 from tests.support.world import until
 
 LEFT = "\x1b[?25h\x1b[?1049l"
@@ -35,30 +32,6 @@ def test_the_screen_follows_the_locks_until_q(name: str) -> None:
         assert terminal.modes_before == terminal.modes
     assert (0, True) == (status, shown.endswith(LEFT))
     assert "\x1b[?1049h" in shown
-
-
-def test_the_screen_has_the_headline_the_states_and_the_order_of_the_list(
-    name: str, client: redis.Redis
-) -> None:
-    client.flushdb()  # the headline is of all locks, those that other tests left to their leases, too
-    gone, busy, calm = (f"{name[:9]}:{each}" for each in ("gone", "busy", "calm"))
-    ask([(gone, "nobody-is-there.1")], wait=0)
-    with held(calm), held(busy), waited_for(busy):
-        time.sleep(2.1)  # so long a process may take until it listens
-        with Terminal("watch", f"{name[:9]}*", "--interval", "0.1", rows=9) as terminal:
-            frame = terminal.until_frame(lambda frame: any(gone in line for line in frame[3:]))
-            _, listed, _ = locks("list", f"{name[:9]}*", "--format", "table")
-        inspection.force_release(gone)
-    assert 9 == len(frame)
-    header = next(place for place, line in enumerate(frame) if line.startswith("NAME"))
-    said = " ".join(frame[:header])
-    assert "1 waits, at 1 lock. The oldest wait:" in said
-    assert f"A holder of {gone} is gone, or has detached its hold." in said
-    rows = [line.split() for line in frame[header + 1 :] if line.startswith(name[:5])]
-    assert [(gone, "gone"), (busy, "-"), (calm, "-")] == [(row[0], row[1]) for row in rows]
-    assert [row[0] for row in rows] == [
-        line.split()[0] for line in listed.partition("LEFT\n")[2].splitlines()
-    ]
 
 
 @pytest.mark.parametrize(

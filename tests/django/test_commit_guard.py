@@ -1,22 +1,26 @@
-"""The commit guard: no COMMIT of what was done under a lock that is lost by then."""
+"""The commit guard: no COMMIT of what was done under a lock that is lost by then, inside or around."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import pytest
 import redis
-from django.db import transaction
+from asgiref.sync import sync_to_async
+from django.db import connections, transaction
 from django.db.transaction import atomic
 from django.test import override_settings
 
-from redis_locks import Lock, LockBackendError, LockLost, inspection
-from redis_locks.testing.server import EmbeddedServer
+from redis_locks import Lock, LockLost, Semaphore, inspection, run_once
+from redis_locks.rows import lock_rows
 from tests.django.transactions import increment, values
 from tests.elsewhere import in_thread, is_free
+from tests.ledger.models import Counter
 from tests.support import stored, transactions
+from tests.support.connections import count_calls_together
 from tests.support.world import Observer, keys_of
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
@@ -164,17 +168,6 @@ def test_a_lease_that_is_renewed_is_renewed_for_the_commit(
     assert left[0] > 20_000
 
 
-def test_if_the_server_does_not_answer_there_is_no_commit(
-    database: str, name: str, private_server: EmbeddedServer
-) -> None:
-    lock = Lock(name, database=database, using=private_server.url)
-    with pytest.raises(LockBackendError), atomic(using=database):
-        with lock:
-            increment(database, name)
-        private_server.kill()
-    assert [] == values(database, name)
-
-
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, RuntimeError])
 def test_an_interrupted_guard_rolls_back(
     database: str, name: str, interrupt: type[BaseException], monkeypatch: pytest.MonkeyPatch
@@ -209,3 +202,126 @@ def test_all_partitions_of_a_set_are_kept_and_verified(
         assert [] == inspection.names()
     assert [1] == values(database, name)
     assert [] == values(database, f"{name}:lost")
+
+
+# The commit guard of holds around a transaction: no COMMIT of what was done under a lock that is lost
+
+
+# ruff: noqa: SIM117 - what is around what is what these tests are about
+
+
+def lose(client: redis.Redis, name: str) -> None:
+    stored.drop_holder(client, keys_of(name).lock)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [Lock, lambda name: Lock(name).hold()],
+)
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_transaction_under_a_lost_lock_is_rolled_back(
+    database: str,
+    name: str,
+    client: redis.Redis,
+    block: Callable[[str], AbstractContextManager[Any]],
+    durable: bool,
+) -> None:
+    with pytest.raises(LockLost, match="before COMMIT"), block(name):
+        with atomic(using=database):
+            increment(database, f"{name}:before")
+        with atomic(using=database, durable=durable):
+            with atomic(using=database):
+                increment(database, name)
+            lose(client, name)
+    assert [1] == values(database, f"{name}:before")
+    assert [] == values(database, name)
+    assert connections[database].autocommit
+
+
+@pytest.mark.parametrize("options", [{"commit_guard": False}, {"scope": "block"}])
+def test_a_lock_around_can_opt_out(
+    database: str, name: str, client: redis.Redis, options: dict[str, Any]
+) -> None:
+    with suppress(LockLost), Lock(name, **options), atomic(using=database):
+        increment(database, name)
+        lose(client, name)
+    assert [1] == values(database, name)
+
+
+def test_a_nested_block_that_wants_the_guard_gets_it(
+    database: str, name: str, client: redis.Redis
+) -> None:
+    with pytest.raises(LockLost), Lock(name, commit_guard=False), Lock(name):
+        with atomic(using=database):
+            increment(database, name)
+            lose(client, name)
+    assert [] == values(database, name)
+
+
+@pytest.mark.postgres
+def test_a_lock_of_another_database_is_not_verified(
+    postgres: str, name: str, client: redis.Redis
+) -> None:
+    with suppress(LockLost), Lock(name, database="default"), atomic(using=postgres):
+        increment(postgres, name)
+        lose(client, name)
+    assert [1] == values(postgres, name)
+
+
+def test_all_holds_around_and_inside_are_verified_in_one_round_trip(
+    database: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lock(f"{name}:1"), Semaphore(f"{name}:2", 3), Lock(f"{name}:3", f"{name}:4"):
+        with atomic(using=database):
+            with Lock(f"{name}:5"):
+                pass
+            trips = count_calls_together(monkeypatch)
+        assert [4] == trips
+
+
+def test_without_a_hold_a_transaction_asks_nobody(
+    database: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lock(name):
+        pass
+    trips = count_calls_together(monkeypatch)
+    with atomic(using=database):
+        increment(database, name)
+    assert [] == trips
+
+
+def test_row_locks_around_are_verified(database: str, name: str, client: redis.Redis) -> None:
+    row = Counter.objects.using(database).create(name=name, value=1)
+    with pytest.raises(LockLost), lock_rows(row) as rows, atomic(using=database):
+        increment(database, f"{name}:other")
+        for held in rows.hold.lease.names:  # type: ignore[union-attr]
+            lose(client, held)
+    assert [] == values(database, f"{name}:other")
+
+
+def test_a_job_s_hold_is_verified(database: str, name: str) -> None:
+    with pytest.raises(LockLost), run_once(name) as attempt:
+        attempt.lease.lose("a test says so")
+        with atomic(using=database):
+            increment(database, name)
+    assert [] == values(database, name)
+
+
+def test_an_async_lock_is_verified_for_what_its_task_commits(
+    name: str, client: redis.Redis
+) -> None:
+    def work() -> None:
+        try:
+            with atomic():
+                increment("default", name)
+                lose(client, name)
+        finally:
+            connections.close_all()
+
+    async def main() -> None:
+        async with Lock(name):
+            await sync_to_async(work)()
+
+    with pytest.raises(LockLost, match="before COMMIT"):
+        asyncio.run(main())
+    assert [] == values("default", name)

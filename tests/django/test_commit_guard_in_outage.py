@@ -14,8 +14,6 @@ from django.test import override_settings
 from redis_locks import Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import increment, values
-from tests.elsewhere import in_thread
-from tests.ledger.models import Counter
 from tests.support.breakers import silent
 from tests.support.world import until
 
@@ -152,24 +150,3 @@ def test_a_server_that_is_back_and_knows_of_no_hold_rolls_it_back(
     with pytest.raises(LockLost):
         work()
     assert [] == values(database, name)
-
-
-def test_a_fenced_row_still_refuses_a_late_write(
-    database: str, name: str, server: EmbeddedServer
-) -> None:
-    row = Counter.objects.using(database).create(name=name)
-
-    def take_and_write() -> None:
-        with Lock(name, using=server.url, lease=60) as successor:
-            found = Counter.objects.using(database).get(name=name)
-            found.value = 2
-            found.save(hold=successor)
-
-    with proceeding(server, name, database=database, lease=BRIEF) as hold:
-        with silent(server):
-            until(lambda: hold.is_lost)
-        in_thread(take_and_write)
-        row.value = 1
-        with pytest.raises(LockLost):
-            row.save(hold=hold)
-    assert [2] == values(database, name)

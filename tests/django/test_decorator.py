@@ -1,18 +1,29 @@
-"""`redis_lock` on functions: for how long it holds the lock, and what the function keeps."""
+"""`redis_lock` on functions: for how long it holds the lock, what it is called, and what it does and refuses."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import pytest
-from django.utils.functional import SimpleLazyObject
+from django.core.exceptions import SynchronousOnlyOperation
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt
 
-from redis_locks import Lock, redis_lock
+from redis_locks import (
+    Lock,
+    LockNotAvailable,
+    LockTimeout,
+    Semaphore,
+    redis_lock,
+    run_once,
+    unique_task,
+)
+from tests import elsewhere
 from tests.elsewhere import ais_free, is_free
 
 
@@ -107,36 +118,6 @@ def test_a_task_returned_by_a_sync_function_is_held_until_it_is_done(
     assert asyncio.run(main()) == [False]
 
 
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_returned_coroutine_that_nobody_awaits_does_not_keep_the_lock(name: str) -> None:
-    async def work() -> None: ...
-
-    @redis_lock(name)
-    def locked() -> Awaitable[None]:
-        return work()
-
-    locked()
-    assert is_free(name)
-
-
-def test_a_decorated_function_may_be_called_by_many_threads(name: str) -> None:
-    running: list[int] = []
-    most: list[int] = []
-
-    @redis_lock(name, wait=30)
-    def locked() -> None:
-        running.append(1)
-        most.append(len(running))
-        running.pop()
-
-    async def main() -> None:
-        await asyncio.gather(*(asyncio.to_thread(locked) for _ in range(8)))
-
-    asyncio.run(main())
-    assert most == [1] * 8
-
-
 def test_signature_name_documentation_and_attributes_are_kept(name: str) -> None:
     def plain(account_id: int, *, dry: bool = False) -> str:
         """Say something."""
@@ -149,24 +130,256 @@ def test_signature_name_documentation_and_attributes_are_kept(name: str) -> None
     assert inspect.isfunction(locked)
 
 
-def test_a_lazy_argument_is_not_fetched_for_the_lock(name: str) -> None:
-    fetched: list[int] = []
-    user = SimpleLazyObject(lambda: fetched.append(1) or "user")
-
-    @redis_lock(name)
-    def locked(user: object) -> list[int]:
-        return list(fetched)
-
-    assert locked(user) == []
+# What a decorated function does when somebody else holds its lock: raise, skip, or answer
 
 
-def test_it_is_a_lock(name: str) -> None:
-    assert isinstance(redis_lock(name), Lock)
+def test_a_call_that_waits_too_long_raises_lock_timeout(name: str) -> None:
+    locked = redis_lock(name, wait=0.05)(lambda: None)
+    with elsewhere.held(Lock(name)), pytest.raises(LockTimeout):
+        locked()
 
 
-def test_a_partial_of_a_coroutine_function_is_awaited_under_the_lock(name: str) -> None:
-    async def work(a: int, b: int) -> tuple[int, int, bool]:
-        return a, b, await ais_free(name)
+def test_skip_returns_none_without_a_call(name: str) -> None:
+    called: list[int] = []
 
-    locked: Callable[..., Any] = redis_lock(name)(functools.partial(work, 1))
-    assert asyncio.run(locked(2)) == (1, 2, False)
+    @redis_lock(name, wait=0, on_conflict="skip")
+    def locked() -> None:
+        called.append(1)
+
+    @redis_lock(name, wait=0, on_conflict="skip")
+    async def alocked() -> None:
+        called.append(1)
+
+    with elsewhere.held(Lock(name)):
+        assert locked() is None  # type: ignore[func-returns-value]
+        asyncio.run(alocked())
+    assert called == []
+
+
+def test_a_callable_decides_what_is_returned(name: str) -> None:
+    def instead(error: LockNotAvailable, a: int, *, b: int) -> tuple[str, int, int]:
+        return error.name, a, b
+
+    async def ainstead(error: LockNotAvailable, a: int, *, b: int) -> tuple[str, int, int]:
+        return error.name, a, b
+
+    def plain(a: int, *, b: int) -> Any: ...
+
+    async def aplain(a: int, *, b: int) -> Any: ...
+
+    with elsewhere.held(Lock(name)):
+        assert redis_lock(name, wait=0, on_conflict=instead)(plain)(1, b=2) == (name, 1, 2)
+        for callback in (instead, ainstead):
+            alocked = redis_lock(name, wait=0, on_conflict=callback)(aplain)
+            assert asyncio.run(alocked(1, b=2)) == (name, 1, 2)
+
+
+def test_a_sync_function_cannot_answer_contention_asynchronously(name: str) -> None:
+    async def instead(error: LockNotAvailable) -> None: ...
+
+    locked = redis_lock(name, wait=0, on_conflict=instead)(lambda: None)
+    with elsewhere.held(Lock(name)), pytest.raises(TypeError, match="must not be async"):
+        locked()
+
+
+def test_contention_inside_the_function_is_not_taken_for_its_own(name: str) -> None:
+    @redis_lock(name, on_conflict="skip")
+    def locked() -> None:
+        raise LockNotAvailable("another one", "other")
+
+    with pytest.raises(LockNotAvailable, match="another one"):
+        locked()
+
+
+# Which lock `redis_lock` takes: by a template, a callable or the function, and as it stands in a block
+
+
+def test_each_call_names_its_own_lock(name: str) -> None:
+    @redis_lock(name + ":{account_id}")
+    def locked(account_id: int) -> tuple[bool, bool]:
+        return is_free(f"{name}:1"), is_free(f"{name}:2")
+
+    assert locked(1) == (False, True)
+    assert locked(account_id=2) == (True, False)
+
+
+@pytest.mark.parametrize("lazy", [gettext_lazy, reverse_lazy])
+def test_text_that_is_translated_lazily_is_no_name(lazy: Any) -> None:
+    @redis_lock("account:{kind}")
+    def locked(kind: object) -> None: ...
+
+    with pytest.raises(TypeError, match=r"\{kind\} is lazy text.* name a value"):
+        locked(lazy("Yes"))
+
+
+def named(account_id: int) -> str:
+    return f"account:{account_id}"
+
+
+def test_in_a_block_doubled_braces_are_literal_ones(name: str) -> None:
+    with redis_lock(name + ":{{x}}", wait=0) as hold:
+        assert name + ":{x}" == hold.name
+        assert not is_free(name + ":{x}")
+    assert is_free(name + ":{x}")
+
+
+@pytest.mark.parametrize("text", ["account:{x}", "account:{x!r}", "account:{", "}"])
+@pytest.mark.parametrize("made", [redis_lock, lambda text: Semaphore(text, 2)])
+def test_a_field_in_the_name_of_a_block_is_an_error_that_says_what_to_write(
+    made: Any, text: str
+) -> None:
+    lock = made(text)
+    attempts = (
+        lock.__enter__,
+        lock.hold().__enter__,
+        lock.acquire,
+        lambda: asyncio.run(lock.__aenter__()),
+        lambda: asyncio.run(lock.aacquire()),
+        lambda: lock.name,
+    )
+    for attempt in attempts:
+        with pytest.raises(ValueError, match=r"write an f-string.*Lock\(\.\.\.\)"):
+            attempt()
+
+
+@pytest.mark.parametrize("source", [None, named])
+def test_a_block_without_a_name_of_its_own_is_refused(source: Any) -> None:
+    with pytest.raises(TypeError, match="a block needs"), redis_lock(source):
+        pass
+    with pytest.raises(TypeError, match="a block needs"):
+        _ = redis_lock(source).name
+    with pytest.raises(TypeError, match="a block needs"):
+        _ = redis_lock(source).names
+    with pytest.raises(TypeError, match="a block needs"):
+        asyncio.run(redis_lock(source).aacquire())  # type: ignore[arg-type]
+
+
+def test_a_name_that_needs_the_database_is_read_in_a_thread(name: str) -> None:
+    class Lazy:
+        @property
+        def pk(self) -> str:
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                return name
+            raise SynchronousOnlyOperation
+
+    @redis_lock("{user.pk}")
+    async def locked(user: Lazy) -> bool:
+        return await ais_free(name)
+
+    assert asyncio.run(locked(Lazy())) is False
+
+
+# What `redis_lock` refuses: what is no function, missing parentheses, wrong arguments
+
+
+def generator() -> Iterator[int]:
+    yield 1
+
+
+class Celery:
+    def __call__(self) -> None: ...
+
+    def apply_async(self) -> None: ...
+
+
+class Plain:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("target", "advice"),
+    [
+        (generator, "with redis_lock"),
+        (Plain, "RedisLockMixin or @method_decorator"),
+        (Celery, r"Decorate its method:\n\n    class Celery"),
+        (Celery(), "Write the task decorator above"),
+        (staticmethod(lambda: None), "@staticmethod above"),
+        (5, "not a function"),
+    ],
+)
+def test_what_cannot_be_locked_is_refused_with_advice(target: Any, advice: str) -> None:
+    with pytest.raises(TypeError, match=advice):
+        redis_lock("name")(target)
+
+
+def test_a_decorator_without_parentheses_is_refused_where_it_stands() -> None:
+    for target in (Celery, generator_free):
+        with pytest.raises(TypeError, match="needs parentheses"):
+            redis_lock(target)  # type: ignore[arg-type]
+
+
+async def generator_free() -> None: ...
+
+
+BARE = (
+    """\
+@lock
+def function(a): ...
+""",
+    """\
+class View:
+    @lock
+    def method(self, a): ...
+""",
+    """\
+class View:
+    @lock
+    @staticmethod
+    def method(a): ...
+""",
+    """\
+def outer():
+    @lock
+    def nested(a): ...
+outer()
+""",
+    """\
+def logged(function):
+    @wraps(function)
+    def call(*args):
+        return function(*args)
+    return call
+class View:
+    @logged
+    @lock
+    @logged
+    def method(self, a): ...
+""",
+)
+
+
+@pytest.mark.parametrize("source", BARE)
+@pytest.mark.parametrize("lock", [redis_lock, run_once, unique_task])
+def test_a_bare_decorator_of_a_function_method_or_nested_function_is_refused(
+    lock: Any, source: str
+) -> None:
+    with pytest.raises(TypeError, match="needs parentheses"):
+        exec(source, {"lock": lock, "wraps": functools.wraps, "__name__": "nobody"})  # noqa: S102
+
+
+def test_a_function_method_or_nested_function_may_give_the_name() -> None:
+    def nested(self: object, a: int) -> str:
+        return f"nested:{a}"
+
+    @functools.wraps(nested)
+    def wrapped_name(*args: Any) -> str:
+        return nested(*args)
+
+    class View:
+        def _name(self, a: int) -> str:
+            return f"own:{a}"
+
+        own = redis_lock(_name)(lambda self, a: a)
+        local = redis_lock(nested)(lambda self, a: a)
+        wrapped = redis_lock(wrapped_name)(lambda self, a: a)
+        here = redis_lock(lambda self, a: f"here:{a}")(lambda self, a: a)
+
+    for locked in (View().own, View().local, View().wrapped, View().here):
+        assert 5 == locked(5)
+
+
+def test_a_block_cannot_be_skipped(name: str) -> None:
+    with pytest.raises(TypeError, match="a block raises"), redis_lock(name, on_conflict="skip"):
+        pass

@@ -23,7 +23,6 @@ from rest_framework.test import APIRequestFactory
 from redis_locks import (
     Lock,
     RedisLockMixin,
-    Semaphore,
     StaleHold,
     UnfencedWrite,
     inspection,
@@ -36,7 +35,7 @@ from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from redis_locks.rows import lock_model, lock_rows
 from redis_locks.testing import lose_lock, override_locks
 from tests.elsewhere import held, in_thread
-from tests.ledger.models import Declared, Guarded, Strict, Undeclared
+from tests.ledger.models import Declared, Strict, Undeclared
 
 pytestmark = [
     pytest.mark.urls(__name__),
@@ -206,34 +205,6 @@ def test_a_lost_hold_writes_nothing(model: Any, write: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_a_late_holder_that_has_not_heard_of_its_loss_is_refused(model: Any, name: str) -> None:
-    row = row_of(model, name)
-
-    @redis_lock(f"soft:{row.pk}", renew=False, lease=30)
-    def work() -> None:
-        released = inspection.force_release(f"soft:{row.pk}")
-        assert released is not None
-        in_thread(model.objects.filter(pk=row.pk).fenced(released.fencing_token).update)
-        save(row)
-
-    with pytest.raises(StaleHold):
-        work()
-    assert "new" == model.objects.get(pk=row.pk).state
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_deletion_under_the_rows_lock_is_fenced(model: Any, name: str) -> None:
-    row = row_of(model, name)
-    with Lock(f"soft:{row.pk}") as hold:
-        model.objects.filter(pk=row.pk).fenced(hold.fencing_token + 1).update()
-        with pytest.raises(StaleHold):
-            row.delete()
-    with Lock(f"soft:{row.pk}"):
-        row.delete()
-    assert not model.objects.exists()
-
-
-@pytest.mark.parametrize("model", MODELS)
 def test_generic_views_and_viewsets_are_fenced(model: Any, name: str) -> None:
     row = row_of(model, name)
 
@@ -310,13 +281,6 @@ def test_rows_of_several_holds_keep_the_fencing_token_of_their_own(name: str) ->
     assert fence_of(first) < fence_of(second)
 
 
-def test_an_intent_on_the_model_does_not_count(name: str) -> None:
-    first, second = (row_of(Undeclared, name + suffix) for suffix in "ab")
-    with lock_rows(first):
-        save(second)
-    assert 0 == fence_of(second)
-
-
 @pytest.mark.parametrize("model", [*MODELS, Undeclared])
 def test_a_block_fences_by_hand(model: Any, name: str) -> None:
     row = row_of(model, name)
@@ -340,18 +304,6 @@ def test_a_block_fences_by_hand(model: Any, name: str) -> None:
             with pytest.raises(StaleHold):
                 write(row)
     assert "y" == rows.get().state
-
-
-def test_a_block_by_hand_refuses_what_is_no_hold() -> None:
-    with pytest.raises(TypeError, match="hold must be a Hold"), fenced("order"):  # type: ignore[arg-type]
-        pass
-
-
-def test_a_permit_and_a_new_row_are_written_as_by_a_lock(name: str) -> None:
-    with Semaphore(f"soft:{abs(hash(name)) % 10**9}", 2) as permit:
-        row = row_of(Strict, name)
-        assert permit.fencing_token == fence_of(row)
-    assert 0 == fence_of(Declared.objects.create())
 
 
 def test_a_wrong_declaration_is_named() -> None:
@@ -416,9 +368,3 @@ def test_an_admin_action_is_fenced(model: Any, name: str) -> None:
     assert 0 < shipped < fence_of(row)
     with held(Lock(f"soft:{row.pk}")):
         assert 423 == run("ship").status_code
-
-
-def test_guarded_rows_without_a_declaration_say_what_to_write(name: str) -> None:
-    row = Guarded.objects.create(name=name)
-    with pytest.raises(UnfencedWrite, match=r"so save\(\) needs a hold: write save\(hold=hold\)"):
-        row.save()

@@ -11,12 +11,10 @@ from contextlib import contextmanager, suppress
 from threading import Barrier, Event, Thread
 
 import pytest
-from django.conf import settings
-from django.test import Client, override_settings
+from django.test import Client
 from django.urls import reverse
 
 from redis_locks import DeadlockDetected, Lock, LockError, inspection
-from redis_locks.testing.server import EmbeddedServer
 from tests.django.admin_pages import LIST, page_of, rows, text_of, viewer
 from tests.django.command_calls import Terminal, run
 from tests.django.command_line import Process
@@ -80,13 +78,6 @@ def test_a_dead_holder_is_found_however_long_its_lease(viewer: Client, name: str
     assert (1, True) == (len(only), name in only[0])
     assert "gone" == lock["state"]
     assert "The holder's process is not connected" in shown
-
-
-def test_a_living_holder_is_not_called_dead(viewer: Client, name: str) -> None:
-    with worker(name, "3600"):
-        until(lambda: any(lock.holders[0].held_for > 3 for lock in inspection.locks(names=[name])))
-        assert "gone" not in first_line(name)[1]
-        assert "holder gone" not in rows(text_of(viewer, f"{reverse(LIST)}?q={name}"))[0]
 
 
 @pytest.mark.usefixtures("own_prefix")
@@ -187,9 +178,10 @@ def test_a_convoy_is_told_from_a_stuck_lock(viewer: Client) -> None:
         until(lambda: len(inspection.waiters()) == 9)
         time.sleep(4)
         flush()
-        until(lambda: "convoy" in first_line()[1])
+        looks: list[tuple[str, list[str]]] = []
+        until(lambda: looks.append(first_line()) or "convoy" in looks[-1][1])
+        said, row = looks[-1]
         until(lambda: "convoy" in rows(text_of(viewer, reverse(LIST)))[0])
-        said, row = first_line()
         until(lambda: "demand is above" in run("show", "account:1")[0])
         shown = run("show", "account:1")[0]
         over.set()
@@ -204,17 +196,6 @@ def test_a_convoy_is_told_from_a_stuck_lock(viewer: Client) -> None:
         r"Consider a shorter section, sharding the name, or a semaphore\.",
         advice,
     )
-
-
-def test_an_outage_is_told_as_one(viewer: Client, name: str) -> None:
-    with EmbeddedServer() as server:
-        url = server.url
-    gone = {**settings.REDIS_LOCKS, "CONNECTION": url, "PREFIX": name}
-    with override_settings(REDIS_LOCKS=gone):
-        html = text_of(viewer, reverse(LIST))
-        page = text_of(viewer, page_of_deadlocks())
-    for text in (html, page):
-        assert re.search(r'role="alert" data-banner-text>Redis cannot be asked about this\.<', text)
 
 
 @pytest.mark.usefixtures("own_prefix")

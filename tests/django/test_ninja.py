@@ -63,12 +63,6 @@ def test_an_operation_answers_that_redis_cannot_be_asked() -> None:
     assert (503, {"detail"}) == (answer.status_code, answer.json().keys())
 
 
-@override_locks("lost")
-def test_a_lost_hold_is_an_error_as_ever() -> None:
-    answer = Client(raise_request_exception=False).post("/api/block/x")
-    assert 500 == answer.status_code
-
-
 @pytest.mark.parametrize("ours", [redis_lock("a lock"), run_once("a job")])
 def test_an_operation_beneath_ours_is_refused(ours: Any) -> None:
     def refund(request: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a transaction keeps of the holds taken inside it, and for whom, by `scope` and `database`."""
+"""What a transaction keeps of the holds taken inside it: for whom by `scope` and `database`, and what a kept hold covers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import redis
+from asgiref.sync import sync_to_async
 from django.db import connections
 from django.db.transaction import TransactionManagementError, atomic
 
-from redis_locks import Lock, LockError, LockNotAvailable, redis_lock
-from tests.django.transactions import increment, lock
-from tests.elsewhere import held, is_free
+from redis_locks import Lock, LockError, Semaphore, redis_lock
+from tests.django.transactions import increment, lock, values
+from tests.elsewhere import is_free
+from tests.ledger.models import Counter
 from tests.support.transactions import keeps_anything
 from tests.support.world import Observer
 
@@ -99,14 +101,6 @@ def test_a_decorated_function_keeps_its_lock_for_the_caller_s_transaction(
     assert is_free(name)
 
 
-def test_a_lock_around_the_transaction_ends_with_its_block(database: str, name: str) -> None:
-    with lock(name, database) as hold:
-        with atomic(using=database):
-            assert not hold.kept
-        assert not is_free(name)
-    assert is_free(name)
-
-
 def test_scope_block_ends_with_the_block_even_in_a_transaction(database: str, name: str) -> None:
     with atomic(using=database):
         with lock(name, database, scope="block") as hold:
@@ -123,12 +117,6 @@ def test_scope_transaction_needs_a_transaction(database: str, name: str) -> None
         with lock(name, database, scope="transaction"):
             pass
         assert not is_free(name)
-    assert is_free(name)
-
-
-def test_contention_in_a_transaction_is_an_error_as_ever(database: str, name: str) -> None:
-    with held(Lock(name)), pytest.raises(LockNotAvailable), atomic(using=database):
-        lock(name, database).__enter__()
     assert is_free(name)
 
 
@@ -207,24 +195,6 @@ def test_a_transaction_begun_by_hand_is_an_error_at_once(database: str, name: st
     assert is_free(name)
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"scope": "session"}, ValueError, "'auto', 'block' or 'transaction', not 'session'"),
-        ({"scope": None}, TypeError, "scope must be a string, not None"),
-        ({"database": ""}, ValueError, "an alias of DATABASES"),
-        ({"database": 1}, TypeError, "database must be a string or None, not 1"),
-        ({"commit_guard": 1}, TypeError, "commit_guard must be True or False, not 1"),
-    ],
-)
-@pytest.mark.parametrize("kind", [Lock, redis_lock])
-def test_wrong_arguments_are_named_at_once(
-    kind: Any, options: dict[str, Any], error: type[Exception], match: str
-) -> None:
-    with pytest.raises(error, match=match):
-        kind("name", **options)
-
-
 def test_a_kept_hold_is_not_released_by_a_commit_in_redis(
     database: str, name: str, client: redis.Redis
 ) -> None:
@@ -265,3 +235,97 @@ def test_a_database_without_a_driver_keeps_nobody_from_a_lock(
     assert is_free(name)
     with pytest.raises(TransactionManagementError, match="needs a transaction on database"):
         Lock(name, database=alias, scope="transaction").acquire()
+
+
+# What a kept hold covers: shared and exclusive modes, sets of locks, permits
+
+
+def test_what_a_kept_hold_covers_is_not_taken_again(database: str, name: str) -> None:
+    one, two = f"{name}:1", f"{name}:2"
+    with atomic(using=database):
+        both = Lock(one, two, database=database, wait=0).acquire()
+        assert both is lock(one, database).acquire()
+        assert both is lock(two, database, mode="shared").acquire()
+        assert both is Semaphore(one, 3, database=database).acquire()
+        assert both is Lock(two, one, database=database).acquire()
+
+
+def test_what_would_wait_for_its_own_transaction_is_refused_at_once(
+    database: str, name: str
+) -> None:
+    one, two = f"{name}:1", f"{name}:2"
+    with atomic(using=database):
+        lock(one, database, mode="shared").acquire()
+        with pytest.raises(LockError, match="would wait for its own thread"):
+            Lock(two, one, database=database, wait=60).acquire()
+        assert is_free(two)
+        assert lock(two, database).acquire()
+
+
+def test_an_upgraded_hold_covers_what_it_did_not_before(database: str, name: str) -> None:
+    with atomic(using=database):
+        hold = lock(name, database, mode="shared").acquire()
+        assert hold is not None
+        hold.upgrade(wait=0)
+        assert hold is lock(name, database).acquire()
+    assert is_free(name)
+
+
+def test_shared_and_then_exclusive_in_one_transaction_is_an_upgrade(
+    database: str, name: str
+) -> None:
+    with atomic(using=database):
+        with lock(name, database, mode="shared") as first:
+            pass
+        with lock(name, database) as hold:
+            assert ("exclusive", "exclusive") == (first.mode, hold.mode)
+        assert not is_free(name, mode="shared")
+    assert is_free(name)
+
+
+# Scopes and async code: its own holds end with their blocks, and sync code that it calls keeps its holds
+
+
+def test_a_sync_function_that_async_code_calls_keeps_its_hold(database: str, name: str) -> None:
+    def work() -> None:
+        with atomic(using=database):
+            with lock(name, database):
+                increment(database, name)
+            assert not is_free(name)
+
+    def check() -> list[int]:
+        connections[database].close()
+        return values(database, name)
+
+    async def main() -> list[int]:
+        await sync_to_async(work)()
+        assert await sync_to_async(is_free)(name)
+        return await sync_to_async(check)()
+
+    assert [1] == asyncio.run(main())
+
+
+def test_an_async_hold_ends_with_its_block(database: str, name: str) -> None:
+    async def main() -> None:
+        async with lock(name, database) as hold:
+            assert not hold.kept
+        assert await asyncio.to_thread(is_free, name)
+
+    with atomic(using=database):
+        asyncio.run(main())
+
+
+def test_async_code_cannot_ask_for_a_transaction_s_scope(database: str, name: str) -> None:
+    async def main() -> None:
+        async with lock(name, database, scope="transaction"):
+            pass
+
+    with pytest.raises(TransactionManagementError, match="not for async code"):
+        asyncio.run(main())
+    with pytest.raises(TransactionManagementError, match="not for async code"):
+
+        @redis_lock(name, scope="transaction")
+        async def decorated() -> None:
+            pass
+
+    assert 0 == Counter.objects.using(database).count()

@@ -45,13 +45,6 @@ class InTestCase(TestCase):
                 assert not is_free("testcase:kept")
             assert is_free("testcase:kept")
 
-    def test_an_error_releases_too(self) -> None:
-        with pytest.raises(ZeroDivisionError), atomic():
-            with fresh("error"):
-                pass
-            raise ZeroDivisionError
-        assert is_free("testcase:error")
-
     def test_other_things_to_do_after_commit_are_captured_without_ours(self) -> None:
         found: list[bool] = []
         with self.captureOnCommitCallbacks(execute=True) as callbacks, atomic():
@@ -136,14 +129,3 @@ def test_the_commit_guard_works_in_a_test_case(name: str, client: redis.Redis) -
         increment("default", name)
     assert [1] == values("default", name)
     assert not keeps_anything("default")
-
-
-@pytest.mark.django_db
-def test_the_guard_of_a_lock_around_works_in_a_test_case(name: str, client: redis.Redis) -> None:
-    with pytest.raises(LockLost), Lock(name), atomic():
-        increment("default", name)
-        stored.drop_holder(client, keys_of(name).lock)
-    assert [] == values("default", name)
-    with pytest.raises(ZeroDivisionError), Lock(name), atomic():
-        stored.drop_holder(client, keys_of(name).lock)
-        raise ZeroDivisionError
