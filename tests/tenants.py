@@ -37,10 +37,6 @@ def sharing(path: str = PATH, **others: Any) -> override_settings:
     return override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "NAME_FUNCTION": path, **others})
 
 
-def unchanged(name: str, kind: str) -> str:
-    return name
-
-
 def no_text(name: str, kind: str) -> Any:
     return name.encode()
 

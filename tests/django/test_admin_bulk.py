@@ -152,18 +152,6 @@ def test_without_a_filter_nothing_is_offered(operator: Client) -> None:
         assert "End these…" not in text_of(operator, f"{reverse(LIST)}?q=b")
 
 
-def test_without_a_reason_nothing_ends_and_the_ticks_stay(operator: Client) -> None:
-    with held("a:1"), held("a:2"):
-        first, second = offered(text_of(operator, url("q=a:*")))
-        page = end(operator, "q=a:*", [first], reason="")
-        assert "This field is required" in page
-        assert [True, False] == [
-            bool(re.search(rf'value="{re.escape(value)}"\s+checked', page))
-            for value in (first, second)
-        ]
-        assert 2 == len(inspection.locks())
-
-
 def test_who_may_only_cancel_is_offered_waits_only(viewer: Client) -> None:
     with held("a"), waited_for("a"):
         assert 403 == viewer.get(url("q=a")).status_code

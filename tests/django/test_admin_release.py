@@ -314,3 +314,13 @@ def test_who_may_cancel_only_cannot_release(
     assert "nothing was cancelled" in response.content.decode()
     hold.check()
     assert waiting()
+
+
+def test_a_wait_that_ends_in_the_last_moment_is_logged_as_not_cancelled(
+    canceller: Client, name: str, told: list[LockError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspection, "cancel", lambda *_, **__: False)
+    form = {"reason": WHY, "party": mark_of(waiting().token)}
+    response = canceller.post(url(name), form, follow=True)
+    assert "nothing was cancelled" in response.content.decode()
+    assert "the wait ended by itself" in LogEntry.objects.get().get_change_message()

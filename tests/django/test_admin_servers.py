@@ -107,17 +107,6 @@ def test_a_release_ends_the_hold_of_its_server_only(operator: Client) -> None:
     assert LogEntry.objects.get().change_message.startswith("billing: Force-released; held by ")
 
 
-def test_what_a_filter_finds_is_ended_on_its_server_only(operator: Client) -> None:
-    with held("a") as ours, held("a", using="billing"), waited_for("a", using="billing"):
-        url = f"{reverse(BULK)}{OF_BILLING}&q=a"
-        ticked = re.findall(r'name="end" value="([^"]*)"', text_of(operator, url))
-        answer = operator.post(url, {"reason": "gone", "end": map(unescape, ticked)}, follow=True)
-        assert "Force-released 1 hold. Cancelled 1 wait." in answer.content.decode()
-        assert not inspection.lock("a", using="billing")
-        ours.check()
-    assert "server=billing" in answer.redirect_chain[0][0]
-
-
 def test_the_badge_counts_the_contended_locks_of_all_servers(
     viewer: Client, billing: EmbeddedServer, name: str
 ) -> None:

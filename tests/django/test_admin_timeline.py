@@ -107,16 +107,6 @@ def test_past_holds_are_a_table_of_who_when_how_long_and_how_it_ended(
     assert re.search(r"\d\d:\d\d:\d\d", lost[0])
 
 
-def test_past_holds_have_pages(viewer: Client, kept: None) -> None:
-    note_past_holds("a", *((ago, 0.01, "released") for ago in range(1, 46)))
-    first = text_of(viewer, f"{page_of('a')}?span=5m")
-    assert "Page 1 of 3" in first
-    pages = [first, *(text_of(viewer, f"{page_of('a')}?span=5m&past={n}") for n in (2, 3, 9))]
-    assert [20, 20, 5, 5] == [len(past_holds(page)) for page in pages]
-    assert 45 == len({cells[1] for page in pages for cells in past_holds(page)})
-    assert 'href="./?span=5m&amp;past=2#past-title" rel="next"' in first
-
-
 def test_a_hold_that_exceeds_the_usual_is_marked_in_chart_and_table(
     viewer: Client, kept: None
 ) -> None:

@@ -54,21 +54,6 @@ def test_waits_are_counted_by_lock_template_and_holder(viewer: Client) -> None:
     assert [[("report", 1)], [("report", 1)], [("nightly", 1)]] == tables(found)
 
 
-def test_the_first_rows_are_those_that_wait_longest_and_the_rest_is_counted(
-    viewer: Client,
-) -> None:
-    names = [f"{letter}-lock" for letter in "abcdefg"]
-    locks = [held(name, label=name) for name in names]
-    waits = [waited_for(name) for name in names]
-    for each in (*locks, *waits):
-        each.__enter__()
-    html = text_of(viewer, reverse(STATS))
-    for each in reversed((*locks, *waits)):
-        each.__exit__(None, None, None)
-    assert [(name, 1) for name in names[:5]] == tables(html)[0]
-    assert "and 2 more" in html
-
-
 def test_the_news_are_small_and_no_running_clock_is_among_them(viewer: Client, name: str) -> None:
     with held(name), waited_for(name):
         first = viewer.get(reverse(WAITS))

@@ -47,19 +47,6 @@ class Answering(View):
         return Response("later", status=409)
 
 
-class ViewSet(RedisLockAPIMixin, viewsets.ViewSet):  # type: ignore[misc, name-defined]
-    authentication_classes: Any = []
-    lock_name = "{name}"
-    lock_wait = 0
-    lock_actions = ("locked",)
-
-    async def locked(self, request: Any, name: str) -> Response:
-        return Response(bool(self.hold))
-
-    async def plain(self, request: Any, name: str) -> Response:
-        return Response(bool(self.hold))
-
-
 def call(view: Any, method: str, name: str) -> Any:
     request = getattr(AsyncRequestFactory(), method)("/")
     return asyncio.run(view(request, name=name))
@@ -120,11 +107,3 @@ def test_requests_in_one_loop_take_turns(name: str) -> None:
 
     asyncio.run(main())
     assert 1 == inside[1]
-
-
-def test_one_action_of_an_async_viewset_takes_the_lock(name: str) -> None:
-    with elsewhere.held(redis_lock(name)):
-        assert 423 == call(ViewSet.as_view({"post": "locked"}), "post", name).status_code
-        assert call(ViewSet.as_view({"post": "plain"}), "post", name).data is False
-    assert call(ViewSet.as_view({"post": "locked"}), "post", name).data is True
-    assert_released(name)

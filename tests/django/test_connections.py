@@ -58,32 +58,11 @@ def test_an_alias_gives_the_server_it_writes_to(backend: str) -> None:
         assert resolve("c").description == "redis://primary:1/3"
 
 
-def test_the_options_of_djangos_cache_are_kept() -> None:
-    options = {"password": "pw", "socket_timeout": 3, "pool_class": "redis.BlockingConnectionPool"}
-    with with_cache(BACKEND=DJANGO, LOCATION="redis://h:1", OPTIONS=options):
-        endpoint = resolve("c")
-    assert (endpoint.kwargs["password"], endpoint.reply_timeout) == ("pw", 3)
-
-
 def test_a_callable_is_called_once() -> None:
     spec = f"{__name__}.counted_client"
     assert resolve(spec) is resolve(spec)
     assert resolve(spec).description == "redis://counted:7000/0"
     assert calls == [1]
-
-
-def test_a_changed_setting_is_resolved_again() -> None:
-    spec = f"{__name__}.counted_client"
-    resolve(spec)
-    with override_settings(REDIS_LOCKS={}):
-        resolve(spec)
-    assert calls == [1, 1]
-
-
-def test_an_alias_with_a_dot_is_an_alias() -> None:
-    caches_with_dot = {"my.cache": {"BACKEND": PACKAGE, "LOCATION": "redis://dotted:1/0"}}
-    with override_settings(CACHES=caches_with_dot):
-        assert resolve("my.cache").description == "redis://dotted:1/0"
 
 
 @pytest.mark.parametrize(

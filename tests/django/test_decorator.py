@@ -194,15 +194,6 @@ def test_contention_inside_the_function_is_not_taken_for_its_own(name: str) -> N
 # Which lock `redis_lock` takes: by a template, a callable or the function, and as it stands in a block
 
 
-def test_each_call_names_its_own_lock(name: str) -> None:
-    @redis_lock(name + ":{account_id}")
-    def locked(account_id: int) -> tuple[bool, bool]:
-        return is_free(f"{name}:1"), is_free(f"{name}:2")
-
-    assert locked(1) == (False, True)
-    assert locked(account_id=2) == (True, False)
-
-
 @pytest.mark.parametrize("lazy", [gettext_lazy, reverse_lazy])
 def test_text_that_is_translated_lazily_is_no_name(lazy: Any) -> None:
     @redis_lock("account:{kind}")
@@ -304,15 +295,6 @@ def test_what_cannot_be_locked_is_refused_with_advice(target: Any, advice: str) 
         redis_lock("name")(target)
 
 
-def test_a_decorator_without_parentheses_is_refused_where_it_stands() -> None:
-    for target in (Celery, generator_free):
-        with pytest.raises(TypeError, match="needs parentheses"):
-            redis_lock(target)  # type: ignore[arg-type]
-
-
-async def generator_free() -> None: ...
-
-
 BARE = (
     """\
 @lock
@@ -357,27 +339,6 @@ def test_a_bare_decorator_of_a_function_method_or_nested_function_is_refused(
 ) -> None:
     with pytest.raises(TypeError, match="needs parentheses"):
         exec(source, {"lock": lock, "wraps": functools.wraps, "__name__": "nobody"})  # noqa: S102
-
-
-def test_a_function_method_or_nested_function_may_give_the_name() -> None:
-    def nested(self: object, a: int) -> str:
-        return f"nested:{a}"
-
-    @functools.wraps(nested)
-    def wrapped_name(*args: Any) -> str:
-        return nested(*args)
-
-    class View:
-        def _name(self, a: int) -> str:
-            return f"own:{a}"
-
-        own = redis_lock(_name)(lambda self, a: a)
-        local = redis_lock(nested)(lambda self, a: a)
-        wrapped = redis_lock(wrapped_name)(lambda self, a: a)
-        here = redis_lock(lambda self, a: f"here:{a}")(lambda self, a: a)
-
-    for locked in (View().own, View().local, View().wrapped, View().here):
-        assert 5 == locked(5)
 
 
 def test_a_block_cannot_be_skipped(name: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from redis_locks import Lock, inspection
+from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.benchmarks import sizes
 from tests.support import parties
@@ -38,27 +38,6 @@ def test_a_held_lock_and_a_waiter_take_little_of_the_server_s_memory(
     held, waiter = sizes.sizes(server)
     assert held <= 550
     assert waiter <= 300
-
-
-def test_locks_acquired_in_bulk_are_held_as_any_other(server: EmbeddedServer) -> None:
-    """A million of them stand in for those of others when speed beside them is measured."""
-    sizes.ask(server.url, iter(["bulk", "other"]))
-    bulk = inspection.lock("bulk", using=server.url)
-    assert bulk is not None
-    (holder,) = bulk.holders
-    with Lock("single", using=server.url):
-        single = inspection.lock("single", using=server.url)
-        assert single is not None
-        assert sizes.LABEL == holder.label
-        assert (single.mode, len(single.holders), single.waiters) == (bulk.mode, 1, bulk.waiters)
-        with server.client() as client:
-            kept = {
-                name: sorted(key.replace(name.encode(), b"") for key in client.keys(f"*:{name}"))
-                for name in ("bulk", "single")
-            }
-        assert kept["single"] == kept["bulk"]
-        assert 3 == len(inspection.names(using=server.url))
-    assert Lock("bulk", using=server.url).acquire(wait=0) is None
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import FrozenInstanceError
 from threading import Thread
 from typing import Any
 
@@ -14,10 +13,9 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
-from redis_locks.inspection import LockInfo, WaiterInfo
-from redis_locks.testing.server import EmbeddedServer
+from redis_locks.inspection import LockInfo
 from tests.django.command_calls import run
-from tests.support.inspection import list_waiters, work_in_parts
+from tests.support.inspection import work_in_parts
 
 
 @contextmanager
@@ -61,10 +59,6 @@ def existing(name: str) -> LockInfo:
     return info
 
 
-def test_nobody_holds_a_free_lock(name: str) -> None:
-    assert inspection.lock(name) is None
-
-
 def test_a_held_lock_shows_who_holds_it(name: str) -> None:
     with held(name, label="nightly report") as hold:
         info = existing(name)
@@ -86,45 +80,12 @@ def test_the_queue_is_shown_in_order(name: str) -> None:
     assert all(0 <= waiter.waited < 30 for waiter in info.waiters)
 
 
-def test_a_label_may_be_any_text(name: str) -> None:
-    label = 'two words, "quotes",\nlines ☃'
-    with held(name, label=label):
-        assert label == existing(name).holders[0].label
-
-
-def test_rows_are_frozen(name: str) -> None:
-    with held(name):
-        info = existing(name)
-    for row in (info, info.holders[0]):
-        with pytest.raises(FrozenInstanceError):
-            row.mode = "shared"
-
-
 def test_the_listing_shows_each_held_lock_by_name(name: str) -> None:
     names = [f"{name}:{number}" for number in "bca"]
     with held(names[0]), held(names[1]), held(names[2]):
         found = [info.name for info in inspection.locks() if info.name.startswith(name)]
     assert sorted(names) == found
     assert not any(info.name.startswith(name) for info in inspection.locks())
-
-
-def test_the_listing_shows_more_locks_than_fit_in_one_round_trip(name: str) -> None:
-    locks = [Lock(f"{name}:{number:03}", lease=60, renew=False) for number in range(205)]
-    holds = [lock.acquire(wait=0) for lock in locks]
-    found = [info.name for info in inspection.locks() if info.name.startswith(name)]
-    for hold in holds:
-        assert hold
-        hold.release()
-    assert [lock.name for lock in locks] == found
-
-
-def test_the_listing_counts_all_waiters_and_shows_the_first(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    list_waiters(monkeypatch, 1)
-    with held(name), waiting(name, "first", "second"):
-        (info,) = [info for info in inspection.locks() if info.name == name]
-    assert (2, ["first"]) == (info.waiting, [waiter.label for waiter in info.waiters])
 
 
 def test_a_crowd_is_read_and_ended_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,32 +116,12 @@ def test_the_listing_is_limited_over_all_partitions(name: str, partitions: int) 
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "said"),
-    [
-        ({"limit": -1}, ValueError, "limit must be 0 or more, or None for all, not -1"),
-        ({"limit": 1.5}, TypeError, "limit must be a whole number or None for all, not 1.5"),
-        ({"limit": True}, TypeError, "limit must be a whole number"),
-        ({"names": "report"}, TypeError, "names must be a list, not 'report' .str.; give a list"),
-        ({"names": [7]}, TypeError, "each of names must be a string, not 7"),
-    ],
-)
-def test_what_cannot_be_listed_is_refused(
-    asked: dict[str, Any], error: type[Exception], said: str
-) -> None:
-    with pytest.raises(error, match=said):
-        inspection.locks(**asked)
-
-
-@pytest.mark.parametrize(
     ("tokens", "error", "said"),
     [
         ("abc.1", TypeError, "tokens must be a list, not 'abc.1' .str."),
-        (b"abc.1", TypeError, "tokens must be a list"),
-        (7, TypeError, "tokens must be a list, not 7 .int."),
         ([7], TypeError, "each of tokens must be a string, not 7"),
         ([""], ValueError, "each of tokens must not be empty"),
         (["abc.1 0"], ValueError, "each of tokens must be a token, not 'abc.1 0'; use .token"),
-        (["abc.1\n"], ValueError, "each of tokens must be a token"),
     ],
 )
 def test_what_is_no_token_is_refused_and_nothing_is_released(
@@ -192,53 +133,6 @@ def test_what_is_no_token_is_refused_and_nothing_is_released(
         with pytest.raises(error, match=said):
             asyncio.run(inspection.aforce_release(name, tokens=tokens))
         hold.extend(60)
-
-
-def test_no_tokens_end_nothing(name: str) -> None:
-    with held(name) as hold:
-        assert not inspection.force_release(name, tokens=[])
-        hold.extend(60)
-
-
-def waiter(token: Any, lock: str = "report") -> WaiterInfo:
-    return WaiterInfo(token, 0.0, "exclusive", "", 0, "", "", lock)
-
-
-@pytest.mark.parametrize(
-    ("asked", "error", "said"),
-    [
-        ("abc.1", TypeError, "waiter must be a WaiterInfo, not 'abc.1' .str.; use one of `waiters"),
-        (None, TypeError, "waiter must be a WaiterInfo, not None"),
-        (waiter(""), ValueError, "waiter.token must not be empty"),
-        (waiter(7), TypeError, "waiter.token must be a string, not 7"),
-        (waiter("a report"), ValueError, "waiter.token must be a token"),
-        (waiter("abc.1", ""), ValueError, "waiter.lock must not be empty"),
-    ],
-)
-def test_what_is_no_waiter_is_refused(asked: Any, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        inspection.cancel(asked)
-    with pytest.raises(error, match=said):
-        asyncio.run(inspection.acancel(asked))
-
-
-def test_release_ends_the_hold_and_the_holder_is_told(name: str) -> None:
-    with held(name) as hold:
-        assert 1 == inspection.force_release(name).ended
-        with pytest.raises(LockLost):
-            hold.extend(60)
-    assert inspection.lock(name) is None
-
-
-def test_release_hands_the_lock_to_the_first_waiter(name: str) -> None:
-    with held(name) as hold, waiting(name, "first"):
-        inspection.force_release(name)
-        while (info := inspection.lock(name)) and info.holders:
-            assert hold.token != info.holders[0].token
-
-
-def test_release_of_a_free_lock_ends_nothing(name: str) -> None:
-    assert 0 == inspection.force_release(name).ended
 
 
 def test_force_release_is_true_if_it_ended_a_hold(name: str) -> None:
@@ -271,22 +165,12 @@ def test_the_async_twins_answer_the_same(name: str) -> None:
     assert hold.token == shown.holders[0].token
 
 
-def test_a_named_server_is_asked(name: str, redis_server: EmbeddedServer) -> None:
-    with held(name):
-        assert inspection.lock(name, using=redis_server.url)
-
-
 @pytest.mark.parametrize("bad", ["", "nul\0", "x" * 513])
 def test_a_bad_name_is_refused(bad: str) -> None:
     with pytest.raises(ValueError, match="name"):
         inspection.lock(bad)
     with pytest.raises(ValueError, match="name"):
         inspection.force_release(bad, tokens=[])
-
-
-def test_a_server_that_is_down_is_named() -> None:
-    with pytest.raises(LockBackendError, match="nonexistent"):
-        inspection.locks(using="unix:///nonexistent/server.sock")
 
 
 def test_a_broken_connection_is_replaced(name: str, client: redis.Redis) -> None:

@@ -19,7 +19,6 @@ from django.utils import timezone, translation
 from redis_locks import Lock, LockBackendError, LockError, LockNotAvailable, inspection
 from redis_locks.middleware import lock_responses
 from tests.django.admin_pages import LIST, page_of, staff, text_of
-from tests.django.command_calls import run
 from tests.support.admin import mark_of
 from tests.support.parties import held, waited_for
 from tests.support.statistics import flush
@@ -144,12 +143,6 @@ def test_what_the_script_says_is_in_the_language_of_the_user(operator: Client) -
     assert {"%(ago)s", "%(left)s"} == set(re.findall(r"%\(\w+\)s", texts["stale"]))
 
 
-def test_a_duration_has_the_separator_of_the_language(operator: Client, name: str) -> None:
-    with override_settings(LANGUAGE_CODE="fr"), held(name):
-        html = text_of(operator, page_of(name))
-    assert re.search(r'data-since="\d+\.\d{3}"[^>]*>\d+,\ds<', html)
-
-
 @pytest.mark.parametrize("use_tz", [True, False])
 def test_times_are_in_the_current_time_zone_and_for_programs_in_utc(
     operator: Client, name: str, *, use_tz: bool
@@ -182,13 +175,6 @@ def test_a_message_is_in_the_users_language_and_the_log_in_that_of_the_site(
     entry = LogEntry.objects.get()
     assert entry.change_message.startswith("Force-released; held by")
     assert entry.change_message.endswith("Reason: hängt")
-
-
-def test_commands_speak_english(name: str) -> None:
-    with override_settings(LANGUAGE_CODE="de"), held(name), translation.override("de"):
-        shown = run("show", name)[0]
-    assert re.search(r"Held for \d+\.\ds by", shown)
-    assert "Nobody waits." in shown
 
 
 @pytest.mark.parametrize("media_type", ["text/html", "text/plain", "application/json"])

@@ -137,17 +137,6 @@ def test_every_rule_and_every_panel_has_figures(prometheus: Server) -> None:
         until(has_figures)
 
 
-def test_a_lost_hold_and_a_deadlock_fire(prometheus: Server) -> None:
-    trouble()
-    until(lambda: prometheus.values("redis_locks_hold_seconds_count"))
-
-    def fires() -> bool:
-        trouble()
-        return prometheus.firing() >= {"RedisLocksHoldLost", "RedisLocksDeadlock"}
-
-    until(fires)
-
-
 def test_the_gauges_are_those_of_all_processes(prometheus: Server) -> None:
     with held("a"), waited_for("a"):
         until(lambda: prometheus.values("redis_locks_waiting") == [1.0])

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import redis
 from django.contrib.admin import site
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
@@ -23,36 +22,22 @@ from redis_locks import (
     LockLost,
     RedisLockMixin,
     inspection,
-    key_beside,
-    optimistic,
     redis_lock,
     run_once,
-    statistics,
 )
 from redis_locks.rows import lock_rows
-from redis_locks.testing import assert_locked, assert_released, held, override_locks
 from tests import tenants
 from tests.contract.parties.ways import taken
-from tests.elsewhere import in_thread
-from tests.ledger.models import Counter, Declared, DoneJob
+from tests.ledger.models import Counter, Declared
 from tests.support.admin import ServerPages, mark_of
 from tests.support.checks import check_settings
 from tests.support.configuration import problems
-from tests.support.statistics import flush
 
 
 @pytest.fixture(autouse=True)
 def sharing(own_prefix: object) -> Iterator[None]:
     with tenants.sharing(), tenants.of("a"):
         yield
-
-
-def test_a_lock_keeps_the_name_as_given_and_its_hold_has_the_one_on_the_server(name: str) -> None:
-    lock = Lock(name)
-    with lock as hold:
-        assert lock.name == name
-        assert hold.name == f"a|{name}"
-        assert inspection.names() == [f"a|{name}"]
 
 
 def test_a_release_after_the_tenant_has_changed_ends_the_same_lock(name: str) -> None:
@@ -91,19 +76,6 @@ def test_a_name_that_is_given_means_the_tenants_and_one_of_a_listing_itself(name
         hold.release()
 
 
-def test_figures_and_past_holds_are_those_of_the_tenant(name: str, settings: Any) -> None:
-    with tenants.sharing(STATISTICS=True, HISTORY=5):
-        with Lock(name):
-            pass
-        flush()
-        assert [each.name for each in statistics.read("hour", pattern=name).locks] == [f"a|{name}"]
-        assert len(statistics.holds(name)) == 1
-        with tenants.of("b"):
-            assert statistics.holds(name) == []
-            assert len(statistics.holds(f"a|{name}")) == 0
-            call_command("locks", "history", f"a|{name}")
-
-
 def test_jobs_of_two_tenants_are_two_jobs(name: str) -> None:
     ran = []
 
@@ -118,32 +90,6 @@ def test_jobs_of_two_tenants_are_two_jobs(name: str) -> None:
         assert job() == job() == "b"
         assert run_once(name).status().state == "done"
     assert ran == ["a", "b"]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_their_records_are_two_rows_of_a_table_that_they_share(name: str) -> None:
-    ran = []
-
-    @run_once(name, record=DoneJob)
-    def job() -> None:
-        ran.append(tenants.tenant.get())
-
-    job()
-    with tenants.of("b"):
-        job()
-    assert ran == ["a", "b"]
-    assert {row.name for row in DoneJob.objects.all()} == {f"a|{name}", f"b|{name}"}
-
-
-def test_operations_of_two_tenants_are_two_operations(name: str, client: redis.Redis) -> None:
-    def add(pipe: Any) -> None:
-        pipe.multi()
-        pipe.incr(name)
-
-    for schema in ("a", "b", "a"):
-        with tenants.of(schema):
-            optimistic.run(add, watch=name, operation_id="payment:7")
-    assert client.get(name) == b"2"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -165,24 +111,6 @@ def test_a_transaction_keeps_one_hold_for_each_tenant(name: str) -> None:
             assert other.fencing_token != first.fencing_token
         assert inspection.names() == [f"a|{name}", f"b|{name}"]
     assert inspection.names() == []
-
-
-@pytest.mark.parametrize("outcome", ["server", "granted"])
-def test_what_tests_assert_is_of_the_tenant(name: str, outcome: Any) -> None:
-    with override_locks(outcome):
-        with held(name):
-            assert Lock(name).acquire(wait=0) is None
-            assert_locked(name)
-            with tenants.of("b"), Lock(name, wait=0):
-                assert_locked(name)
-        assert_released(name)
-
-
-def test_data_stands_beside_the_lock_of_the_tenant() -> None:
-    with tenants.sharing(PARTITIONS=64):
-        keys = {key_beside(f"account:{number}", "x") for number in range(50)}
-        with tenants.of("b"):
-            assert keys != {key_beside(f"account:{number}", "x") for number in range(50)}
 
 
 def test_commands_take_the_name_of_a_listing_and_the_one_of_code(
@@ -216,18 +144,6 @@ def test_the_admin_finds_both_forms_and_releases_the_one_that_it_shows(
         page = ServerPages(site).url("release", hold.name)
         sent = {"reason": "stuck", "party": mark_of(holder.token)}
         assert admin_client.post(page, sent).status_code == 302
-    with pytest.raises(LockLost):
-        hold.release()
-
-
-@pytest.mark.django_db
-def test_the_admin_ends_several_of_another_tenant_at_once(name: str, admin_client: Client) -> None:
-    hold = taken(Lock(name).acquire())
-    (holder,) = inspection.locks()[0].holders
-    with tenants.of("b"):
-        page = f"{reverse('admin:redis_locks_lock_bulk')}?q={name}"
-        ticked = "\t".join(("release", mark_of(holder.token), hold.name))
-        admin_client.post(page, {"reason": "stuck", "end": ticked})
     with pytest.raises(LockLost):
         hold.release()
 
@@ -280,9 +196,7 @@ def test_rows_need_their_model_at_the_end() -> None:
     [
         (5, "must be a dotted path"),
         ("nowhere.name", "cannot be imported"),
-        (f"{tenants.__name__}.missing", "cannot be imported"),
         (f"{tenants.__name__}.PATH", "must name a plain function"),
-        (f"{tenants.__name__}.awaited", "must name a plain function"),
         (f"{tenants.__name__}.takes_one", "is called as function"),
     ],
 )
@@ -292,9 +206,3 @@ def test_a_path_that_names_no_such_function_is_found_by_check(value: object, sai
     assert said in problem.message
     with tenants.sharing():
         assert check_settings() == []
-
-
-def test_names_that_stay_as_they_are_stay_the_same_locks(name: str) -> None:
-    with tenants.sharing(f"{tenants.__name__}.unchanged"), Lock(name):
-        assert inspection.names() == [name]
-        assert in_thread(Lock(name).acquire, wait=0) is None

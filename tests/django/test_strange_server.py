@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -32,30 +31,11 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
 }
 
 
-ASYNC: dict[str, Callable[[], Any]] = {
-    "names": inspection.anames,
-    "locks": inspection.alocks,
-    "lock": lambda: inspection.alock("a"),
-    "parties": inspection.aparties,
-    "statistics": lambda: statistics.aread("hour"),
-}
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("reply", REPLIES)
 def test_a_reply_that_cannot_be_read_is_an_error_of_the_backend(question: str, reply: str) -> None:
     with strange_server(REPLIES[reply]):
         refused(QUESTIONS[question])
-
-
-@pytest.mark.parametrize("question", ASYNC)
-@pytest.mark.parametrize("reply", REPLIES)
-def test_asynchronous_questions_do_the_same(question: str, reply: str) -> None:
-    async def ask() -> None:
-        await ASYNC[question]()
-
-    with strange_server(REPLIES[reply]):
-        refused(lambda: asyncio.run(ask()))
 
 
 def refused(call: Callable[[], Any]) -> None:
@@ -74,16 +54,3 @@ def test_most_replies_are_found_out() -> None:
             inspection.lock("a")
         found.append(type(raised.value.__cause__))
     assert {*found} <= {TypeError, ValueError}
-
-
-def test_a_wrong_argument_is_still_the_callers() -> None:
-    for call in (
-        lambda: inspection.lock(""),
-        lambda: inspection.force_release("a" * 600),
-        lambda: inspection.locks(limit=-1),
-        lambda: statistics.events("a\0"),
-    ):
-        with pytest.raises(ValueError, match=r"name|limit"):
-            call()
-    with pytest.raises(TypeError):
-        asyncio.run(inspection.alock(5))  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from valkey.backoff import ConstantBackoff
 from valkey.retry import Retry
 from valkey.sentinel import Sentinel
 
-from redis_locks import Lock, optimistic
+from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.connections import resolve
 
@@ -92,12 +92,6 @@ def test_a_url_may_say_valkey_for_redis(url: str, description: str) -> None:
     assert resolve(url).description == description
 
 
-def test_a_wrong_url_is_refused_without_its_password() -> None:
-    with pytest.raises(ImproperlyConfigured, match="not a usable URL") as caught:
-        resolve("valkey://u:secret@h:1/one")
-    assert "secret" not in str(caught.value)
-
-
 @pytest.mark.parametrize("client", ["blocking_client", "async_client", "async_client_of_redis_py"])
 def test_a_client_names_the_server(client: str, name: str) -> None:
     lock = Lock(name, using=f"{__name__}.{client}")
@@ -112,21 +106,6 @@ def fence_in_a_loop(lock: Lock) -> int:
             return hold.fencing_token
 
     return asyncio.run(fence())
-
-
-def test_a_client_of_optimistic_decodes_as_that_of_valkey_does() -> None:
-    def read(pipe: redis.client.Pipeline) -> list[Any]:
-        pipe.multi()
-        pipe.set("decoded", "é")
-        pipe.get("decoded")
-        return []
-
-    path = f"{__name__}.blocking_client"
-    with override_settings(REDIS_LOCKS={"CONNECTION": path}):
-        optimistic.run(read, "decoded", using=path)
-        client: Any = blocking_client()
-        assert client.get("decoded") == "é"
-        client.delete("decoded")
 
 
 def test_the_options_of_a_client_are_kept() -> None:
@@ -164,15 +143,6 @@ def test_a_cache_of_django_valkey_names_the_server(location: Any, description: s
     cache = {"BACKEND": "django_valkey.cache.ValkeyCache", "LOCATION": location}
     with override_settings(CACHES={"default": cache}):
         assert resolve("default").description == description
-
-
-def test_a_cache_of_django_valkey_without_a_location_is_named() -> None:
-    cache = {"BACKEND": "django_valkey.cache.ValkeyCache", "LOCATION": ""}
-    with (
-        override_settings(CACHES={"default": cache}),
-        pytest.raises(ImproperlyConfigured, match=r"\['LOCATION'\] is ''"),
-    ):
-        resolve("default")
 
 
 def test_a_cache_whose_adapter_gives_the_client_names_the_server() -> None:

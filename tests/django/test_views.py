@@ -25,7 +25,7 @@ async def aget(url: str) -> Any:
     return await AsyncClient().get(url)
 
 
-@pytest.mark.parametrize("kind", BY_THEMSELVES)
+@pytest.mark.parametrize("kind", BY_THEMSELVES | locked_views.apis())
 def test_a_view_holds_its_lock_while_it_runs_and_answers_contention_with_423(
     kind: str, name: str
 ) -> None:

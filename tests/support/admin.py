@@ -8,20 +8,15 @@ from typing import Any
 import pytest
 from django.contrib.admin import AdminSite
 
-from redis_locks.admin import LockAdmin, bulk, page_content, server_strip
-from redis_locks.admin.paths import ServerPages, from_path, to_path
+from redis_locks.admin import LockAdmin, bulk, server_strip
+from redis_locks.admin.paths import ServerPages, to_path
 from redis_locks.admin.screens import KNOWN
 from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
-from redis_locks.inspection import blockers, filters, survey
+from redis_locks.inspection import filters, survey
 from redis_locks.inspection.survey import Queues, Survey
 from redis_locks.models import Lock
 
-__all__ = ["KNOWN", "LockRow", "ServerPages", "from_path", "mark_of", "mode_text", "to_path"]
-
-
-def show_parties(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The page of a lock shows so many holders and waiters at a time."""
-    monkeypatch.setattr(page_content, "PARTIES_A_PAGE", most)
+__all__ = ["KNOWN", "LockRow", "ServerPages", "mark_of", "mode_text", "to_path"]
 
 
 def end_at_once(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
@@ -38,11 +33,6 @@ def look_at_most(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
         (survey, "FEW_QUEUES"),
     ):
         monkeypatch.setattr(module, bound, most)
-
-
-def search_for_blockers(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The page of a lock looks for blockers among at most so many locks."""
-    monkeypatch.setattr(blockers, "MOST_LOCKS_SEARCHED", most)
 
 
 def count_questions(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -14,11 +14,6 @@ from redis_locks.inspection.survey import FEW
 __all__ = ["FEW", "tell"]
 
 
-def list_waiters(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """A listing shows so many holders and waiters of each lock."""
-    monkeypatch.setattr(queries, "MOST_WAITERS_LISTED", most)
-
-
 def work_in_parts(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Holders and waiters are read, and ended, so many at a time."""
     monkeypatch.setattr(queries, "_PARTIES", size)
