@@ -106,28 +106,12 @@ def main(arguments: Sequence[str]) -> int:
     options, of_compare = parser.parse_known_args(arguments)
     runs = [run_once(of_compare) for _ in range(options.runs)]
     found = list(held_against_each_other(runs))
-    for title, verdicts in _by_metric(found).items():
-        print(f"{title}: {share_of(verdicts)}")  # noqa: T201 - for whoever runs it
+    counts = Counter(verdict.value for _, verdict in found)
+    print(f"said to be better in one run, in another one: {dict(counts)}")  # noqa: T201 - for whoever runs it
     against = [claim for claim, verdict in found if verdict is Verdict.WORSE]
     for claim in against:
         print(f"contradicted: {claim}")  # noqa: T201 - as above
     return int(bool(against))
-
-
-def share_of(verdicts: Counter[Verdict]) -> str:
-    """How many claims of one run another run makes as well, leaves open, or contradicts, and the share left open."""
-    counts = ", ".join(f"{count} {verdict.value}" for verdict, count in verdicts.items())
-    words = ("no difference", "not decided")
-    left = sum(count for verdict, count in verdicts.items() if verdict.value in words)
-    share = 100 * left / verdicts.total()
-    return f"said to be better in one run, in another one: {counts}; {share:.0f}% left open"
-
-
-def _by_metric(found: Iterable[tuple[Claim, Verdict]]) -> dict[str, Counter[Verdict]]:
-    counts: dict[str, Counter[Verdict]] = {}
-    for claim, verdict in found:
-        counts.setdefault(claim.metric.title, Counter())[verdict] += 1
-    return counts
 
 
 if __name__ == "__main__":

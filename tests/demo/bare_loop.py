@@ -81,36 +81,12 @@ def watching(client, _url):
     return move
 
 
-def watching_packed(client, _url):
-    pool = client.connection_pool
-
-    def ask(link, *commands):
-        link.send_packed_command(link.pack_commands(commands))
-        return [link.read_response() for _ in commands]
-
-    def move(*names):
-        link = pool.get_connection()
-        try:
-            _, *answers = ask(link, ("WATCH", *names), *reads(*names))
-            if not may_move(answers):
-                return False
-            return ask(link, ("MULTI",), *writes(*names), ("EXEC",))[-1] is not None
-        finally:
-            pool.release(link)
-
-    return move
-
-
-def use_library(url):
+def locking(_client, url):
     import django
     from django.conf import settings
 
     settings.configure(INSTALLED_APPS=["redis_locks"], REDIS_LOCKS={"CONNECTION": url})
     django.setup()
-
-
-def locking(_client, url):
-    use_library(url)
     from redis_locks import redis_lock
 
     def move(*names):
@@ -123,33 +99,10 @@ def locking(_client, url):
     return move
 
 
-def optimistically(client, url):
-    use_library(url)
-    from redis_locks import optimistic
-
-    def move(*names):
-        def change(pipe):
-            if not may_move([0, *pipe.read]):
-                return False
-            pipe.multi()
-            for command in writes(*names)[:2]:
-                pipe.execute_command(*command)
-            return True
-
-        questions = reads(*names)[1:]
-        return optimistic.run(
-            change, *names[:2], read=questions, operation_id=names[2], remember=5, using=client
-        )
-
-    return move
-
-
 METHODS = {
     "script": scripted,
     "watch": watching,
-    "watch_packed": watching_packed,
     "redis_lock": locking,
-    "optimistic": optimistically,
 }
 
 

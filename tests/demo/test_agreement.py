@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from demo_project.bank.compare.gate import Verdict
 from demo_project.bank.compare.summaries import Summaries, summarise_rounds
-from tests.demo.agreement import ROOT, claims_of, held_against_each_other, share_of
+from tests.demo.agreement import ROOT, claims_of, held_against_each_other
 from tests.demo.runs import rounds_of
 
 
@@ -40,12 +39,6 @@ def test_runs_that_contradict_each_other_are_found() -> None:
     assert [Verdict.BETTER] * 2 == [how for _, how in held_against_each_other([AHEAD, AHEAD])]
 
 
-def test_the_share_that_another_run_leaves_open_is_told() -> None:
-    found = Counter(how for _, how in held_against_each_other([AHEAD, AHEAD, CLOSE]))
-    said = "said to be better in one run, in another one: 2 better, 2 no difference; 50% left open"
-    assert said == share_of(found)
-
-
 @pytest.mark.long
 @pytest.mark.timeout(400)
 def test_three_runs_do_not_contradict_each_other(tmp_path: Path) -> None:
@@ -65,4 +58,4 @@ def test_three_runs_do_not_contradict_each_other(tmp_path: Path) -> None:
         check=False,
     )
     assert 0 == ran.returncode, ran.stdout + ran.stderr
-    assert "Throughput: said to be better in one run" in ran.stdout
+    assert "said to be better in one run" in ran.stdout

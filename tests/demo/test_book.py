@@ -18,14 +18,13 @@ from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.runner import COMPARISONS, for_this_server
 from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import Cancelled, CannotMeasure
+from demo_project.bank.recorder import CannotMeasure
 from demo_project.bank.report import print_report
 from redis_locks import Lock
 from tests.demo.runs import finished_run
 from tests.elsewhere import held
 from tests.support.benchmark import (
     NAME,
-    SUBJECTS,
     TWO_COMMANDS,
     Figures,
     compare,
@@ -101,35 +100,12 @@ def test_the_fourth_lock_is_measured_where_the_server_has_its_command(
     assert book.ON_ANY_SERVER == for_this_server(PLAN).table_locks
 
 
-@pytest.mark.ci
-def test_a_run_is_cancelled_while_it_measures_the_table(few: None, left: None) -> None:
-    def cancel() -> None:
-        COMPARISONS.cancel(Comparison.objects.get().pk, "somebody")
-
-    with pytest.raises(Cancelled, match="by somebody"):
-        COMPARISONS.run(PLAN, on_measurement=cancel)
-    run = Comparison.objects.get()
-    assert ("cancelled", 1, []) == (run.status, run.measured, run.book_table)
-
-
 def test_another_benchmark_on_the_server_is_in_the_way(few: None) -> None:
     with held(Lock(NAME)), pytest.raises(CannotMeasure, match="Another benchmark"):
         COMPARISONS.run(PLAN)
     run = Comparison.objects.get()
     assert "failed" == run.status
     assert "Another benchmark" in run.error
-
-
-def test_keys_of_somebody_else_are_not_touched(few: None, client: redis.Redis) -> None:
-    (key,) = SUBJECTS["lua"].keys
-    client.set(key, "precious")
-    try:
-        with pytest.raises(CannotMeasure, match=key.decode()):
-            COMPARISONS.run(PLAN)
-        assert b"precious" == client.get(key)
-    finally:
-        client.delete(key)
-    assert "failed" == Comparison.objects.get().status
 
 
 def test_counts_are_shown_as_in_ten_seconds_like_the_book_s() -> None:
@@ -157,18 +133,6 @@ def test_a_change_that_the_rounds_do_not_show_is_not_stated() -> None:
     assert ("original better, -50%", "-50%") == (slower.told, slower.cells[5])
 
 
-def test_a_table_of_a_run_without_rounds_states_nothing() -> None:
-    rows = [{key: value for key, value in row.items() if key != "rounds"} for row in table(1)]
-    assert [("", ""), ("", "not decided"), ("", "not decided")] == [
-        (row.spread, row.told) for row in book.rows_of(rows)
-    ]
-
-
-def test_a_row_of_a_lock_that_is_gone_can_still_be_read() -> None:
-    (row,) = book.rows_of([{**table(1)[2], "lock": "retired"}])
-    assert ("retired", "retired") == (row.key, row.label)
-
-
 def test_the_page_has_the_table_beside_the_book_s_figures() -> None:
     browser = Client()
     browser.force_login(User.objects.create_superuser("viewer"))
@@ -184,30 +148,6 @@ def test_the_page_has_the_table_beside_the_book_s_figures() -> None:
     assert json.loads(json.dumps(run.book_table)) == exported["table_11_2"]
 
 
-def test_a_run_without_the_table_does_not_show_one() -> None:
-    browser = Client()
-    browser.force_login(User.objects.create_superuser("viewer"))
-    finished_run({("hot", 2, "script"): [100]})
-    page = browser.get(reverse("admin:bank_comparison_changelist")).content.decode()
-    assert "book-table" not in page
-
-
-def test_the_terminal_has_the_small_print_of_rows_where_there_are_any() -> None:
-    out = io.StringIO()
-    print_report(out, finished_run({("hot", 2, "rows_db"): [100]}), color=False)
-    said = " ".join(out.getvalue().split())
-    assert "trips: round trips to Redis" in said
-    assert "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE" in said
-
-
-def test_the_terminal_has_the_methods_by_both_names_of_the_front_page() -> None:
-    out = io.StringIO()
-    run = finished_run({("hot", 2, name): [100] for name in ("redis_lock", "optimistic", "gone")})
-    print_report(out, run, color=False)
-    said = " ".join(out.getvalue().split())
-    assert "Methods: redis_lock (redis_lock packed), optimistic, gone." in said
-
-
 def test_the_terminal_shows_the_table_in_80_columns() -> None:
     run = finished_run({("hot", 2, "script"): [100]}, book_table=table(0.005))
     out = io.StringIO()
@@ -219,13 +159,3 @@ def test_the_terminal_shows_the_table_in_80_columns() -> None:
     said = " ".join(out.getvalue().split())
     assert "= no difference; ? not decided" in said
     assert book.NO_FOURTH_LOCK in said
-
-
-def test_what_the_rounds_say_of_the_locks_is_told_beside_the_book() -> None:
-    assert [
-        "By number of clients, the Lua lock against the original lock: the Lua lock is better with 2 "
-        "(2.0x, 2.0x to 2.0x in the rounds).",
-        "By number of clients, redis_locks against the Lua lock: redis_locks is better with 2 "
-        "(1.50x, 1.49x to 1.52x in the rounds).",
-        "In the book, acquires of the Lua lock beside the original lock: +87 % with 2.",
-    ] == book.sentences_of(table(10))

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import redis
 from django.core.management import CommandError, call_command
 
-from redis_locks import Lock, inspection
+from redis_locks import inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Process, Terminal, is_alive, locks
-from tests.elsewhere import held
 from tests.support.benchmark import (
     NAME,
     OURS,
@@ -26,10 +23,8 @@ from tests.support.benchmark import (
     USUAL,
     Job,
     WorkerError,
-    WorkerPool,
     client_pool,
     our_keys,
-    subjects,
 )
 from tests.support.world import until
 
@@ -100,22 +95,6 @@ def test_every_lock_is_measured_with_each_number_of_clients(
     assert OURS not in "".join(inspection.names())
 
 
-@pytest.mark.long
-def test_other_libraries_are_measured_where_they_are_installed(
-    left: Callable[[], list[bytes]],
-) -> None:
-    only = [key for key in ("walrus", "sherlock") if SUBJECTS[key].is_installed]
-    if not only:
-        pytest.skip("neither walrus nor sherlock is installed")
-    arguments = ("--seconds", "0.05", "--clients", "1", "--only", *only, "--json")
-    status, out, _ = locks(*arguments, command="benchmark")
-    assert 0 == status
-    for row in json.loads(out):
-        assert 0 < row["tries"] == row["acquires"]
-        assert 2.0 <= row["commands_per_acquire"] < 2.2
-    assert [] == left()
-
-
 def test_a_terminal_of_80_columns_shows_a_bar_and_then_the_table() -> None:
     arguments = ("--seconds", "0.05", "--clients", "1", "--only", "lua", "redis-py-1ms")
     with Terminal(*arguments, command="benchmark") as terminal:
@@ -159,47 +138,14 @@ def test_keys_in_the_way_are_refused_and_left_alone(
     assert b"somebody's" == client.get(key)
 
 
-def test_a_second_benchmark_on_the_same_server_is_refused(left: Callable[[], list[bytes]]) -> None:
-    with held(Lock(NAME)):
-        assert "Another benchmark runs" in fails()
-
-
 @pytest.mark.parametrize(
     ("option", "value"),
-    [
-        ("--seconds", "0"),
-        ("--seconds", "nan"),
-        ("--clients", "0"),
-        ("--clients", "101"),
-        ("--only", "original-lock"),
-    ],
+    [("--seconds", "nan"), ("--clients", "101"), ("--only", "original-lock")],
 )
 def test_what_cannot_be_measured_is_refused_with_the_value(option: str, value: str) -> None:
     message = fails(option, value)
     assert option in message
     assert value in message
-
-
-def test_a_lock_that_was_asked_for_must_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subjects, "find_spec", lambda module: None)
-    assert "python-redis-lock is not installed" in fails("--only", "python-redis-lock")
-
-
-def test_a_lock_whose_commands_the_server_lacks_is_left_out_and_the_servers_are_named(
-    monkeypatch: pytest.MonkeyPatch, left: Callable[[], list[bytes]]
-) -> None:
-    monkeypatch.setattr(subjects.book_locks, "compares_and_deletes", lambda _: "")
-    found = fails("--only", TWO_COMMANDS)
-    assert "Redis has DELEX from 8.4 on, Valkey has DELIFEQ from 9.0 on." in found
-    assert TWO_COMMANDS in USUAL
-
-
-def test_clients_need_the_settings(
-    monkeypatch: pytest.MonkeyPatch, left: Callable[[], list[bytes]]
-) -> None:
-    monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
-    assert "DJANGO_SETTINGS_MODULE" in fails("--only", "lua")
-    assert [] == left()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
@@ -214,45 +160,3 @@ def test_a_client_that_dies_is_reported_and_the_others_end() -> None:
         with pytest.raises(WorkerError, match="it was killed"):
             pool.run(60.0)
         until(lambda: not any(map(is_alive, pids)))
-
-
-def test_a_client_that_fails_says_why() -> None:
-    with client_pool(2) as pool, pytest.raises(WorkerError, match="KeyError: 'no such lock'"):
-        pool.prepare([asdict(Job("no such lock", None, 1.0))])
-
-
-def test_clients_that_cannot_start_say_why() -> None:
-    with (
-        WorkerPool("demo_project.benchmark.nowhere", 2, grace=15.0) as pool,
-        pytest.raises(WorkerError, match="nowhere"),
-    ):
-        pool.prepare([{}, {}])
-
-
-def test_nothing_is_left_of_clients_that_could_not_be_started(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    with pytest.raises(FileNotFoundError), client_pool(3):
-        pass
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
-
-
-def test_clients_end_with_the_block() -> None:
-    with client_pool(2) as pool:
-        (pid,) = pool.prepare([asdict(Job("lua", None, 0.01))])
-        pool.run(0.01)
-        again = pool.prepare([asdict(Job("lua", None, 0.01))])
-        assert [pid] == again
-    assert not is_alive(pid)
-
-
-def test_a_change_that_the_turns_do_not_show_is_not_stated(redis_server: EmbeddedServer) -> None:
-    once = ("--seconds", "0.05", "--clients", "1", "--only", "original", "lua")
-    status, out, _ = locks(*once, command="benchmark")
-    assert 0 == status
-    (lua,) = [line for line in out.splitlines() if line.startswith("Lua")]
-    # One turn decides nothing.
-    assert "?" in lua.split()
-    assert "? not decided" in out

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -23,12 +21,8 @@ from urllib.parse import urlencode
 import psutil
 import pytest
 import redis
-from django.core.management import CommandError, call_command
 
-from demo_project.bank.accounts import account_key
-from demo_project.bank.compare.cells import account_ids
 from demo_project.bank.strategies import available
-from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.demo.driving import ADDRESS
 from tests.support.waiting import until
@@ -79,18 +73,6 @@ def migrated(
     shutil.copy(migrated_database, environment["DEMO_DATABASE"])
     environment["REDIS_URL"] = redis_server.url
     return environment
-
-
-@pytest.mark.long  # `.ci/run` does the same as README says
-def test_demo_once_prints_table_and_login_and_ends_well(environment: dict[str, str]) -> None:
-    result = manage(environment, "demo", "--once", "--port", "0", *SHORT)
-    assert result.returncode == 0, result.stderr
-    assert "hot: 2 accounts" in result.stdout
-    for strategy in available():
-        assert re.search(rf"^  {strategy} +[0-9]", result.stdout, re.MULTILINE)
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert re.search(r"Log in as admin with the password \S+", result.stdout)
-    assert "Open http" not in result.stdout
 
 
 @contextmanager
@@ -182,37 +164,6 @@ def bank_server_of(environment: dict[str, str]) -> psutil.Process:
         return psutil.Process(client.info("server")["process_id"])
 
 
-@pytest.mark.ci
-@pytest.mark.timeout(200)
-def test_a_reader_that_goes_away_ends_a_demo_before_its_next_line(
-    environment: dict[str, str],
-) -> None:
-    with demo(environment, "--seconds", "0.1", "--rounds", "20") as (process, _url, said):
-        # The address is still on a usual screen.
-        assert len(said.splitlines()) <= 24
-        assert "is taken" not in said
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert (
-            "CommandError: Stopped, because nobody reads the output any more.\n"
-            == process.stderr.read()
-        )
-        assert 128 + signal.SIGPIPE == process.wait(20)
-
-
-@pytest.mark.ci
-@pytest.mark.timeout(200)
-def test_a_server_that_dies_ends_a_demo_in_one_line(environment: dict[str, str]) -> None:
-    with demo(environment) as (process, _url, _said):
-        bank_server_of(environment).kill()
-        assert re.fullmatch(
-            r"CommandError: (The Redis server does not answer|A worker process failed): .+\n",
-            process.communicate(timeout=100)[1],
-        )
-    assert 1 == process.returncode
-
-
 def start_from_page(url: str, page: str, button: str) -> None:
     """Press a button, as a browser does."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
@@ -261,25 +212,17 @@ def test_an_experiment_ends_with_the_demo(
 
 
 @pytest.mark.ci
-@pytest.mark.timeout(120)
-@pytest.mark.parametrize("command", [pytest.param("compare", marks=pytest.mark.ci), "demo"])
-def test_a_database_that_is_not_there_is_said_in_one_line(
-    environment: dict[str, str], command: str
-) -> None:
-    # Nothing listens at port 1.
-    environment["DATABASE_URL"] = "postgresql://somebody:secret@127.0.0.1:1/bank"
-    result = manage(environment, command, *SHORT)
-    assert re.fullmatch(r"CommandError: The database does not answer: .+\n", result.stderr)
-    assert "secret" not in result.stderr
-    assert 1 == result.returncode
-
-
-@pytest.mark.ci
 @pytest.mark.parametrize(
     ("port", "variables", "said"),
     [
         ("99999", {}, "CommandError: The site cannot use port 99999: ports end at 65535."),
         ("0", {"DATABASE_URL": "bank:secret"}, "DATABASE_URL names no database: .+"),
+        # Nothing listens at port 1.
+        (
+            "0",
+            {"DATABASE_URL": "postgresql://somebody:secret@127.0.0.1:1/bank"},
+            "CommandError: The database does not answer: .+",
+        ),
         ("0", {"REDIS_URL": "bank:secret"}, "REDIS_URL names no server: .+"),
         ("0", {"REDIS_URL": "redis://:secret/x@host"}, "REDIS_URL names no server: .+ %2F.+"),
     ],
@@ -291,25 +234,6 @@ def test_what_a_demo_cannot_use_is_said_in_one_line(
     assert re.fullmatch(f"{said}\n", result.stderr)
     assert "secret" not in result.stderr
     assert 1 == result.returncode
-
-
-@pytest.mark.ci
-def test_a_reader_that_goes_away_ends_compare_in_one_line(migrated: dict[str, str]) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [sys.executable, "manage.py", "compare", "--csv", *SHORT, "--strategies", "script"]
-    result = subprocess.run(
-        command,
-        env=migrated,
-        cwd=ROOT,
-        stdout=writer,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    os.close(writer)
-    assert "CommandError: Stopped, because nobody reads the output any more.\n" == result.stderr
-    assert 128 + signal.SIGPIPE == result.returncode
 
 
 @pytest.mark.ci
@@ -328,90 +252,6 @@ def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -
     assert report["status"] == "finished"
     assert len(report["medians"]) == len(available())
     assert any("conserved the money" in finding["text"] for finding in report["findings"])
-
-
-@pytest.mark.long
-@pytest.mark.timeout(400)
-def test_a_full_comparison_takes_less_than_three_minutes(migrated: dict[str, str]) -> None:
-    """On a quiet machine: `pytest -n0 -s -m long -k three_minutes tests/demo` prints how long."""
-    started = time.monotonic()
-    result = manage(migrated, "compare", "--json", within=360)
-    lasted = time.monotonic() - started
-    assert result.returncode == 0, result.stderr
-    report = json.loads(result.stdout)
-    print(f"manage.py compare: {lasted:.0f} s, {len(report['measurements'])} measurements")  # noqa: T201
-    assert len(report["measurements"]) == 4 * 4 * 2 * len(available())
-    assert lasted < 180
-
-
-@pytest.mark.long
-def test_compare_prints_csv_that_a_program_can_read(migrated: dict[str, str]) -> None:
-    result = manage(migrated, "compare", "--csv", *SHORT, "--strategies", "script", "--rounds", "2")
-    assert result.returncode == 0, result.stderr
-    rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    assert [("script", "1"), ("script", "2")] == [(row["strategy"], row["round"]) for row in rows]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--seconds", "0"], "seconds must be from 0.05 to 10"),
-        (["--seconds", "nan"], "seconds must be from 0.05 to 10"),
-        (["--seconds", "soon"], "could not convert"),
-        (["--workers", "99"], "workers must be from 1 to 20"),
-        (["--workers", "2", "2"], "each once"),
-        (["--rounds", "0"], "rounds must be from 1 to 20"),
-        (["--json", "--csv"], "not allowed with"),
-        (["--strategies", "hope"], "invalid choice"),
-        (["--table-seconds", "11"], "table_seconds must be 0 or from 0.05 to 10"),
-    ],
-)
-def test_compare_refuses_numbers_out_of_bounds(arguments: list[str], message: str) -> None:
-    with pytest.raises(CommandError, match=message):
-        call_command("compare", *arguments)
-
-
-@pytest.mark.ci
-def test_compare_says_who_is_running_one_already(migrated: dict[str, str]) -> None:
-    with Lock("bank:comparison", wait=0, label="a run of the test"):
-        result = manage(migrated, "compare", *SHORT)
-    assert result.returncode == 1
-    assert "already running" in result.stderr
-    assert "a run of the test" in result.stderr
-
-
-@pytest.mark.long
-def test_a_run_whose_process_was_killed_is_marked_and_cleared_away(
-    migrated: dict[str, str], client: redis.Redis
-) -> None:
-    command = [sys.executable, "manage.py", "compare", *SHORT, "--seconds", "2"]
-    first = account_key(account_ids("comparison-1", 1)[0])
-    with subprocess.Popen([*command, "--strategies", "script"], env=migrated, cwd=ROOT) as run:
-        deadline = time.monotonic() + 30
-        while client.hget(first, "money") in (None, b"10000"):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        run.kill()
-    look = (
-        "from demo_project.bank.compare.runner import COMPARISONS;"
-        "from demo_project.bank.models import Comparison; COMPARISONS.settle_interrupted();"
-        "run = Comparison.objects.get(); print(run.status, run.error)"
-    )
-    # Its lock has to end first, with its lease.
-    deadline, said = time.monotonic() + 30, ""
-    while "interrupted The process that ran it ended" not in said:
-        assert time.monotonic() < deadline, said
-        said = manage(migrated, "shell", "-c", look).stdout
-    assert not client.exists(first)
-
-
-@pytest.mark.ci
-def test_compare_without_a_server_says_so(migrated: dict[str, str], tmp_path: Path) -> None:
-    migrated["REDIS_URL"] = f"unix://{tmp_path}/nobody.sock"
-    result = manage(migrated, "compare", *SHORT)
-    assert result.returncode == 1
-    assert "nobody.sock" in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.ci

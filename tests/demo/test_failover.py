@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from demo_project.bank.failover import views
-from demo_project.bank.failover.team import Member, Team
+from demo_project.bank.failover.team import Team
 from demo_project.bank.server_url import url_of
 from redis_locks.run_once import RunStatus
 
@@ -80,49 +79,6 @@ def test_a_job_that_fails_as_often_as_it_may_is_given_up(team: Team) -> None:
     assert ("exhausted", 3) == (team.status().state, team.status().attempts)
     assert "the message could not be sent" in (team.status().last_error or "")
     assert 3 == sum(event.text == "stops: AttemptsExhausted" for event in team.events())
-
-
-def test_no_team_starts_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = redis.Redis.from_url("unix:///nonexistent/bank.sock")
-    monkeypatch.setattr("demo_project.bank.failover.views.get_redis_connection", lambda _: broken)
-    answer = Client().post(reverse("failover:start"))
-    assert 503 == answer.status_code
-    assert "does not answer" in answer.content.decode()
-
-
-def test_workers_that_cannot_be_started_are_said(
-    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_args: Any, **_kwargs: Any) -> Any:
-        raise OSError("too many processes")
-
-    monkeypatch.setattr("demo_project.bank.processes.subprocess.Popen", fail)
-    answer = Client().post(reverse("failover:start"), follow=True)
-    assert "too many processes" in answer.content.decode()
-
-
-@pytest.mark.parametrize(
-    ("states", "said"),
-    [
-        (("working", "waiting", "waiting"), "Attempt 1 of 3 is under way."),
-        (("dead", "waiting", "waiting"), "Attempt 1 of 3 lost its worker. Its lease has to end"),
-        (("dead", "working", "waiting"), "Attempt 1 of 3 is under way."),
-    ],
-)
-def test_the_page_says_whether_an_attempt_has_lost_its_worker(
-    monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], said: str
-) -> None:
-    members = [Member(str(who), who, state, "is here") for who, state in enumerate(states, 1)]
-    shown = SimpleNamespace(
-        name="failover:x",
-        is_at_work=True,
-        workers=lambda: members,
-        status=lambda: RunStatus("failover:x", "running", 1),
-        events=list,
-    )
-    monkeypatch.setattr(views.TEAMS, "find", lambda _: shown)
-    address = reverse("failover:team", args=[shown.name])
-    assert said in Client().get(address).content.decode()
 
 
 @pytest.mark.ci

@@ -11,7 +11,7 @@ from tests.browsing import MARKS, new_page, serious
 from tests.demo.driving import Site
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 pytestmark = [
     *MARKS,
@@ -20,6 +20,7 @@ pytestmark = [
     ),
 ]
 
+PHONE = {"width": 390, "height": 844}
 WIDEST = "document.documentElement.scrollWidth"
 
 
@@ -43,21 +44,6 @@ def test_money_is_sent_and_raced_with_the_keyboard(browser: Browser, site: Site)
     page.keyboard.press("Enter")
     assert page.locator("#result details tbody tr").count() == 100
     assert page.evaluate(WIDEST) == 360
-    assert problems == []
-
-
-def test_all_three_race_and_a_slow_race_shows_its_queue(browser: Browser, site: Site) -> None:
-    problems: list[str] = []
-    page = new_page(browser, problems, viewport={"width": 390, "height": 800})
-    page.goto(site.url)
-    page.click("#race-all button")
-    page.wait_for_url(re.compile("/race/all/.+#rush"))
-    assert "Nothing lost" in page.inner_text("#rush section:has(#till-redis_lock)")
-    assert page.evaluate(WIDEST) == 390
-    page.check("#race input[name$=slow_motion]")
-    page.click("#race button")
-    page.wait_for_selector("#accounts >> text=waiting")
-    page.wait_for_selector("#result >> text=Every cent is where it should be.", timeout=60_000)
     assert problems == []
 
 
@@ -106,112 +92,49 @@ def test_no_page_loads_again_under_a_keyboard(browser: Browser, site: Site) -> N
     assert problems == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_tellers_fit_a_phone_and_axe_finds_nothing(
-    browser: Browser, site: Site, scheme: str
+def check_in_both_schemes(page: Page) -> None:
+    """Everything fits a phone, and axe finds nothing."""
+    assert page.evaluate(WIDEST) == 390
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        assert serious(page) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "button", "shown"),
+    [
+        ("tellers/", "Open the branch", "#branch >> text=3 of 3"),
+        ("failover/", "Start three workers", ".state.working"),
+        ("ledger/", "Lose replies and kill workers", "#way-redis_lock >> text=each once"),
+        ("problems/", "Cut the connection", "#course-redis_lock >> text=Every cent is right."),
+    ],
+)
+def test_an_experiment_fits_a_phone_and_axe_finds_nothing(
+    browser: Browser, site: Site, path: str, button: str, shown: str
 ) -> None:
     problems: list[str] = []
-    page = new_page(
-        browser,
-        problems,
-        viewport={"width": 390, "height": 844},
-        color_scheme=scheme,
-        bypass_csp=True,
-    )
-    page.goto(f"{site.url}tellers/")
-    page.click("text=Open the branch")
-    page.wait_for_selector("#branch >> text=3 of 3", timeout=60_000)
-    page.wait_for_selector(".tellers >> text=waiting as number 2")
-    # A page that is opened says the times at once.
-    page.reload(wait_until="domcontentloaded")
-    times = (
-        "[...document.querySelectorAll('.tellers [data-since]')].map((each) => each.textContent)"
-    )
-    assert all(page.evaluate(times))
-    assert serious(page) == []
-    page.click(".tellers tr:has(.working) button")
-    page.wait_for_selector(".state.dead")
-    page.click("#permits-5")
-    page.wait_for_selector("#permits-5[aria-current]")
-    page.wait_for_selector("[data-state='over']", timeout=60_000)
-    assert page.evaluate(WIDEST) == 390
-    assert serious(page) == []
-    assert "Never more than" in page.inner_text(".verdict")
-    assert problems == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_where_workers_take_over(
-    browser: Browser, site: Site, scheme: str
-) -> None:
-    page = new_page(
-        browser,
-        [],
-        viewport={"width": 390, "height": 844},
-        color_scheme=scheme,
-        bypass_csp=True,
-    )
-    page.goto(f"{site.url}failover/")
-    assert serious(page) == []
-    page.click("text=Start three workers")
-    page.wait_for_selector(".state.working", timeout=60_000)
-    assert serious(page) == []
-    page.wait_for_selector("[data-state='over']", timeout=60_000)
-    assert serious(page) == []
-    assert page.evaluate(WIDEST) == 390
-
-
-def test_the_ledger_fits_a_phone_and_axe_finds_nothing(browser: Browser, site: Site) -> None:
-    problems: list[str] = []
-    page = new_page(
-        browser,
-        problems,
-        viewport={"width": 390, "height": 844},
-        color_scheme="dark",
-        bypass_csp=True,
-    )
-    page.goto(f"{site.url}ledger/")
-    page.focus("text=Lose replies and kill workers")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#way-redis_lock >> text=each once", timeout=60_000)
-    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert page.evaluate(WIDEST) == 390
-    assert serious(page) == []
-    page.emulate_media(color_scheme="light")
-    assert serious(page) == []
-    assert problems == []
-
-
-def test_the_page_of_problems_fits_a_phone_and_shows_two_timelines(
-    browser: Browser, site: Site
-) -> None:
-    problems: list[str] = []
-    page = new_page(browser, problems, viewport={"width": 390, "height": 844}, bypass_csp=True)
-    page.goto(f"{site.url}problems/")
-    page.click("text=Cut the connection")
-    page.wait_for_selector("#course-redis_lock >> text=Every cent is right.", timeout=60_000)
-    assert page.locator("svg.timeline").count() == 2
-    assert page.evaluate(WIDEST) == 390
-    assert serious(page) == []
-    page.emulate_media(color_scheme="dark")
-    assert serious(page) == []
-    assert problems == []
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_no_serious_violation_in_the_bank(
-    browser: Browser, site: Site, scheme: str
-) -> None:
     # axe itself does what the policy forbids.
-    page = new_page(browser, [], color_scheme=scheme, bypass_csp=True)
+    page = new_page(browser, problems, viewport=PHONE, bypass_csp=True)
+    page.goto(f"{site.url}{path}")
+    page.focus(f"text={button}")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(shown, timeout=60_000)
+    check_in_both_schemes(page)
+    page.wait_for_selector("[data-state='over']", timeout=60_000)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    check_in_both_schemes(page)
+    assert problems == []
+
+
+def test_the_bank_fits_a_phone_and_axe_finds_nothing(browser: Browser, site: Site) -> None:
+    page = new_page(browser, [], viewport=PHONE, bypass_csp=True)
     page.goto(site.url)
-    found = serious(page)
+    check_in_both_schemes(page)
     page.fill("#transfer input[name$=amount]", "0")
     page.click("#transfer button")
     page.wait_for_selector(".errorlist")
-    found += serious(page)
+    check_in_both_schemes(page)
     page.check("#race input[value=unprotected]")
     page.click("#race button")
     page.click("summary")
-    found += serious(page)
-    assert found == []
+    check_in_both_schemes(page)

@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 import redis
 from django.http import HttpRequest, HttpResponse
-from django.test import Client, RequestFactory
-from django.urls import reverse
+from django.test import RequestFactory
 
-from demo_project.bank.live.customers import open_accounts
 from demo_project.bank.live_page import Part, answer, forgotten
 
 BANK = Path(__file__).resolve().parents[2] / "demo_project" / "bank"
@@ -58,21 +56,10 @@ def test_nothing_is_sent_again_while_nothing_changes() -> None:
     assert (200, True) == (over.status_code, json_of(over)["over"])
 
 
-def test_what_is_over_is_not_asked_for_again() -> None:
-    assert "data-live" not in page_with("facts", over=True).content.decode()
-
-
 def test_what_is_forgotten_is_said_in_the_page_and_to_its_script(client: redis.Redis) -> None:
     request: HttpRequest = RequestFactory().get("/", headers=NEWS)
     told = forgotten(request, "It is forgotten.", "bank:live")
     assert (404, {"gone": "It is forgotten."}) == (told.status_code, json_of(told))
-
-
-def test_the_answer_to_a_form_has_its_news_from_the_page(client: redis.Redis) -> None:
-    open_accounts(client)
-    refused = Client().post(reverse("bank:transfer"), {})
-    assert 422 == refused.status_code
-    assert f'data-live="{reverse("bank:live")}"' in refused.content.decode()
 
 
 def json_of(response: HttpResponse) -> dict[str, object]:

@@ -21,7 +21,6 @@ from demo_project.bank.processes import Event
 from demo_project.bank.proxy import proxy_for
 from demo_project.bank.server_url import url_of
 from redis_locks import Lock
-from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import held
 from tests.servers.tls import HOST, Certificates, with_terminator
 
@@ -144,39 +143,7 @@ def test_a_timeline_shows_who_believes_to_hold_the_lock_at_the_same_time() -> No
     assert pytest.approx(1.5 / 4, rel=0.05) == second["waits"].width / (WIDTH / 1.02)
 
 
-def test_a_proxy_delivers_a_request_whose_reply_it_loses(client: redis.Redis) -> None:
-    with proxy_for(client) as (proxy, url):
-        one_try = redis.Redis.from_url(url, retry=None)
-        assert one_try.ping()
-        proxy.lose_replies(b"INCR")
-        with pytest.raises(redis.ConnectionError):
-            one_try.incr("proxied")
-        assert b"1" == client.get("proxied")
-        assert 2 == one_try.incr("proxied")
-        proxy.cut()
-    client.delete("proxied")
-
-
-def test_a_proxy_serves_any_number_of_connections(client: redis.Redis) -> None:
-    with proxy_for(client) as (_, url), redis.Redis.from_url(url, retry=None) as through:
-        for _ in range(110):
-            assert through.ping()
-            through.connection_pool.disconnect()
-
-
 USER, PASSWORD = "teller", "p:a/s?s@w%rd"
-
-
-def test_a_proxy_serves_a_user_with_a_password() -> None:
-    with EmbeddedServer(use_environment=False) as server, server.client() as admin:
-        admin.acl_setuser(
-            USER, enabled=True, passwords=[f"+{PASSWORD}"], keys=["*"], commands=["+@all"]
-        )
-        admin.config_set("requirepass", "another")
-        path = server.url.removeprefix("unix://")
-        conn = redis.Redis(unix_socket_path=path, username=USER, password=PASSWORD)
-        with proxy_for(conn) as (_, url), redis.Redis.from_url(url) as client:
-            assert USER == client.acl_whoami()
 
 
 def test_a_proxy_reaches_a_server_behind_tls(tmp_path: Path) -> None:
@@ -195,11 +162,3 @@ def test_a_proxy_reaches_a_server_behind_tls(tmp_path: Path) -> None:
             with pytest.raises(redis.ConnectionError):
                 client.incr("proxied")
             assert b"1" == client.get("proxied")
-
-
-def test_a_proxy_carries_more_than_its_sockets_hold_at_once(client: redis.Redis) -> None:
-    with proxy_for(client) as (_, url):
-        pipe = redis.Redis.from_url(url).pipeline(transaction=False)
-        for _ in range(40):
-            pipe.echo("x" * 100_000)
-        assert {100_000} == {len(reply) for reply in pipe.execute()}

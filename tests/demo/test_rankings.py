@@ -9,15 +9,11 @@ import pytest
 from demo_project.bank.compare.advice import answers_of
 from demo_project.bank.compare.findings import findings_of, orders_of
 from demo_project.bank.compare.gate import Verdict, judge
-from demo_project.bank.compare.rankings import compare, cross, rank
+from demo_project.bank.compare.rankings import cross, rank
 from demo_project.bank.compare.summaries import (
-    P99,
-    RETRIES,
-    ROUND_TRIPS,
     THROUGHPUT,
     Summaries,
     Summary,
-    money_of,
     summarise_rounds,
 )
 from demo_project.bank.compare.verdict import verdict_of
@@ -62,22 +58,12 @@ def word(
     [
         ((120, 130, 140), (100, 110, 100), Verdict.BETTER),
         ((100, 110, 100), (120, 130, 140), Verdict.WORSE),
-        ((118, 119, 120), (100, 101, 102), Verdict.BETTER),
-        # It won each round, but by less than 10 %.
         ((104, 105, 106), (100, 101, 102), Verdict.NO_DIFFERENCE),
         ((105, 95, 100), (100, 100, 100), Verdict.NO_DIFFERENCE),
-        ((0, 0, 0), (0, 0, 0), Verdict.NO_DIFFERENCE),
-        # The rounds disagree.
         ((200, 200, 90), (100, 100, 100), Verdict.NOT_DECIDED),
-        ((150, 100, 67), (100, 100, 100), Verdict.NOT_DECIDED),
-        # It won each round, and the rounds lie farther apart than it is ahead.
         ((105, 110, 190), (100, 100, 100), Verdict.NOT_DECIDED),
-        # Once far more, which makes it no worse.
-        ((173, 240, 590), (100, 100, 100), Verdict.BETTER),
         ((200, 200), (100, 100), Verdict.NOT_DECIDED),
-        ((), (), Verdict.NOT_DECIDED),
         ((9, 9, 9), (0, 0, 0), Verdict.BETTER),
-        ((0, 0, 0), (9, 9, 9), Verdict.WORSE),
     ],
 )
 def test_three_words_are_all_that_is_said_of_two(
@@ -88,41 +74,6 @@ def test_three_words_are_all_that_is_said_of_two(
     assert expected is word(theirs, mine, less_is_better=True)
     turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
     assert turned.get(expected, expected) is word(theirs, mine)
-
-
-def test_what_is_said_of_the_one_is_said_of_the_other_the_other_way_round() -> None:
-    found = judge({1: 2.0, 2: 2.2, 3: 2.1}, {1: 1.0, 2: 1.0, 3: 1.0})
-    assert "2.1x, 2.0x to 2.2x in the rounds" == found.factors
-    assert Verdict.WORSE is found.turned().verdict
-    assert found == found.turned().turned()
-
-
-def test_rounds_are_compared_with_the_same_rounds_of_the_other() -> None:
-    # The machine slowed down during the run; in each round the one was twice as fast.
-    found = compare(summary(400, 200, 100), summary(200, 100, 50), THROUGHPUT)
-    assert (Verdict.BETTER, 2.0, 2.0, 2.0) == (
-        found.verdict,
-        found.times,
-        found.least,
-        found.most,
-    )
-
-
-def test_only_rounds_that_both_have_count() -> None:
-    found = compare(summary(200, 200, 200), summary(400, 400), THROUGHPUT)
-    assert (Verdict.NOT_DECIDED, 2, False) == (found.verdict, found.rounds, found.is_enough)
-
-
-def test_latency_passes_the_same_gate() -> None:
-    def with_p99(*values: float) -> Summary:
-        rows = [measurement("hot", 2, "script", round=n, p99_ms=v) for n, v in enumerate(values, 1)]
-        return Summary("hot", 2, "script", tuple(rows))
-
-    assert Verdict.BETTER is compare(with_p99(5, 5, 5), with_p99(9, 9, 9), P99).verdict
-    assert Verdict.NOT_DECIDED is compare(with_p99(5, 5, 5), with_p99(9, 5, 4), P99).verdict
-    assert Verdict.NO_DIFFERENCE is compare(with_p99(5, 5, 5), with_p99(5, 5, 5), P99).verdict
-    places = rank([with_p99(9, 9, 9), with_p99(5, 5, 5)], P99)
-    assert [5, 9] == [place.value for place in places]
 
 
 def test_an_order_has_the_best_median_first_and_says_what_each_place_is_worth() -> None:
@@ -154,63 +105,11 @@ def test_the_crossover_is_between_the_last_win_and_the_first_defeat() -> None:
     assert (2, 10) == found.between
 
 
-def test_there_is_no_crossover_for_one_that_always_or_never_wins() -> None:
-    two: Rates = {("hot", 2, "optimistic"): [9, 9, 9], ("hot", 2, "redis_lock"): [5, 5, 5]}
-    always = cross(summaries(two), "hot", "optimistic", "redis_lock", THROUGHPUT)
-    never = cross(summaries(two), "hot", "redis_lock", "optimistic", THROUGHPUT)
-    assert always is not None
-    assert never is not None
-    assert (None, None) == (always.between, never.between)
-    assert cross(summaries(two), "spread", "optimistic", "redis_lock", THROUGHPUT) is None
-
-
 def test_a_finding_tells_with_how_many_workers_which_is_better() -> None:
     assert (
         f"In this run, on hot accounts, {OPTIMISTIC} against redis_lock packed, by number of workers: "
         f"{OPTIMISTIC} is better with 2, redis_lock packed is better with 10, no difference with 1, not decided with 5."
     ) in texts(HOT_OPTIMISTIC)
-
-
-@pytest.mark.parametrize(
-    ("optimistic", "words"),
-    [
-        ({1: 900, 2: 900}, f"{OPTIMISTIC} is better with 1 and 2."),
-        ({1: 100, 2: 100}, "redis_lock packed is better with 1 and 2."),
-        (
-            {1: 100, 2: 900},
-            f"{OPTIMISTIC} is better with 2, redis_lock packed is better with 1.",
-        ),
-        ({1: 500, 2: 900}, f"{OPTIMISTIC} is better with 2, no difference with 1."),
-        ({1: 500}, "no difference with 1."),
-    ],
-)
-def test_a_finding_without_crossover_says_who_wins(
-    optimistic: dict[int, float], words: str
-) -> None:
-    rates: Rates = {
-        **{("hot", count, "optimistic"): [rate] * 3 for count, rate in optimistic.items()},
-        **{("hot", count, "redis_lock"): [500] * 3 for count in optimistic},
-    }
-    (found,) = [text for text in texts(rates) if f"on hot accounts, {OPTIMISTIC}" in text]
-    assert found.endswith(f"by number of workers: {words}")
-
-
-def test_an_order_in_words_claims_no_more_than_the_rounds_show() -> None:
-    order = next(text for text in texts(HOT_OPTIMISTIC) if "1 worker," in text)
-    assert order == (
-        "Redis, in memory, hot accounts, 1 worker, by throughput (transfers per second, more is better): "
-        f"no difference between {OPTIMISTIC} (1,000, 2.0 trips) and redis_lock packed (1,000, 2.0 trips)."
-    )
-    order = next(
-        text for text in texts(HOT_OPTIMISTIC) if "by throughput" in text and "10 w" in text
-    )
-    assert order.endswith(
-        f"redis_lock packed (1,400, 2.0 trips) is better than {OPTIMISTIC} (500, 2.0 trips)."
-    )
-    order = next(
-        text for text in texts(HOT_OPTIMISTIC) if "by throughput" in text and "5 w" in text
-    )
-    assert "not decided between redis_lock packed (1,400, 2.0 trips) and" in order
 
 
 def test_too_few_rounds_make_no_order_and_the_page_says_so() -> None:
@@ -219,16 +118,6 @@ def test_too_few_rounds_make_no_order_and_the_page_says_so() -> None:
         "made 2 times. So nothing is decided: that takes 3 rounds." in text for text in found
     )
     assert not any("better" in text or "no difference" in text for text in found)
-
-
-def test_a_machine_busy_with_other_work_is_mentioned() -> None:
-    assert any("processors 80% busy" in text for text in texts(HOT_OPTIMISTIC, busy=80))
-    assert not any("busy" in text for text in texts(HOT_OPTIMISTIC, busy=10))
-
-
-def test_the_unsafe_way_takes_no_place_in_an_order() -> None:
-    rates: Rates = {**HOT_OPTIMISTIC, ("hot", 10, "unprotected"): [9000, 9000, 9000]}
-    assert not any("No locking" in text and "better" in text for text in texts(rates))
 
 
 def test_money_is_told_apart_by_safe_and_unsafe_strategies() -> None:
@@ -326,6 +215,8 @@ def test_the_verdict_accuses_a_safe_way_that_lost_money() -> None:
     rows = [measurement("hot", 2, "optimistic", missing_cents=1), measurement("hot", 2, "script")]
     money = verdict_of(summarise_rounds(rows))[-1]
     assert (False, "Money: WRONG with optimistic") == (money.is_good, money.short)
+    found = [finding.text for finding in findings_of(summarise_rounds(rows))]
+    assert f"Money was lost, made up or overdrawn, which must not happen, by {OPTIMISTIC}." in found
 
 
 def test_five_questions_are_answered_and_figures_pass_the_gate() -> None:
@@ -353,66 +244,3 @@ def test_five_questions_are_answered_and_figures_pass_the_gate() -> None:
     assert "optimistic did the work 2.5 times for each transfer" in work
     assert "Rows: database locks (800) is better than Rows: lock_rows (400): 2.0x" in rows
     assert "right to the cent in 9 of 9 measurements" in late
-
-
-def test_without_rounds_enough_the_advice_states_no_figures() -> None:
-    rates: Rates = {("hot", 10, "redis_lock"): [10], ("hot", 10, "optimistic"): [20]}
-    answers = answers_of(summaries(rates))
-    assert ["", "", "", ""] == [answer.figures for answer in answers[:4]]
-    assert ["", "", "", "", ""] == [answer.figures for answer in answers_of({})]
-
-
-def test_no_order_is_made_of_fairness() -> None:
-    rows = [
-        measurement("hot", 10, name, round=number, fairness=fairness)
-        for name, fairness in (("optimistic", 0.2), ("redis_lock", 1.0))
-        for number in (1, 2, 3)
-    ]
-    orders = {order.metric for order in orders_of(summarise_rounds(rows))}
-    assert {THROUGHPUT, P99} == orders
-
-
-def test_a_safe_strategy_that_lost_money_is_accused() -> None:
-    rows = [measurement("hot", 2, "optimistic", missing_cents=1), measurement("hot", 2, "script")]
-    found = [finding.text for finding in findings_of(summarise_rounds(rows))]
-    assert f"Money was lost, made up or overdrawn, which must not happen, by {OPTIMISTIC}." in found
-
-
-@pytest.mark.parametrize(
-    ("figures", "words"),
-    [
-        ({}, "ok"),
-        ({"missing_cents": 1234}, "12.34 lost"),
-        ({"missing_cents": -5}, "0.05 made up"),
-        ({"overdrawn": 2}, "2 overdrawn"),
-        ({"overdrawn": 2, "missing_cents": -5}, "0.05 made up"),
-    ],
-)
-def test_the_money_of_rounds_is_told_by_the_worst_of_them(
-    figures: dict[str, int], words: str
-) -> None:
-    money = money_of([measurement("hot", 2, "script"), measurement("hot", 2, "script", **figures)])
-    assert words == str(money)
-    assert money.conserved == (words == "ok")
-
-
-def test_medians_ranges_and_spread_of_the_rounds() -> None:
-    found = summary(80, 100, 110)
-    assert 100 == found.median(THROUGHPUT)
-    assert (80, 110) == found.range(THROUGHPUT)
-    assert 15 == found.spread(THROUGHPUT)
-    assert summary(100).spread(THROUGHPUT) is None
-
-
-def test_what_was_not_measured_is_a_dash() -> None:
-    found = Summary("hot", 2, "script", (measurement("hot", 2, "script", round_trips=None),))
-    assert "-" == ROUND_TRIPS.show(found.median(ROUND_TRIPS))
-    assert "-" == ROUND_TRIPS.show(0.0)
-    assert "0.00" == RETRIES.show(0.0)
-    assert found.range(ROUND_TRIPS) is None
-    assert [] == rank([found], ROUND_TRIPS)
-    assert "0.50" == RETRIES.show(found.median(RETRIES))
-
-
-def test_nothing_is_said_of_a_run_that_measured_nothing() -> None:
-    assert [] == findings_of({})

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import sqlite3
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import redis
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError, connection
+from django.db import connection
 from django.db.transaction import atomic
 
 from demo_project.bank import payment
@@ -31,12 +25,8 @@ from redis_locks import Lock, LockLost, StaleHold, inspection
 from redis_locks.testing import (
     assert_locked,
     assert_not_held_across_commit,
-    assert_released,
 )
-from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import held
-
-ROOT = Path(__file__).resolve().parents[2]
 
 ON_ROWS = [name for name, strategy in STRATEGIES.items() if strategy.books is ROWS]
 # By the names of their locks on Redis.
@@ -112,24 +102,6 @@ def test_money_in_rows_is_conserved_when_many_transfer_at_once(
 
 
 @pytest.mark.parametrize("strategy", ON_REDIS)
-def test_both_rows_are_locked_on_redis_while_money_moves_and_not_after(
-    client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch, strategy: str
-) -> None:
-    looked = threading.Event()
-
-    def look(*_: object) -> None:
-        for account in pair:
-            assert_locked(ON_REDIS[strategy].format(account))
-        looked.set()
-
-    monkeypatch.setattr(row_transfers, "check_funds", look)
-    assert transfer_funds(client, *pair, 1, strategy=strategy).moved
-    assert looked.is_set()
-    for account in pair:
-        assert_released(ON_REDIS[strategy].format(account))
-
-
-@pytest.mark.parametrize("strategy", ON_REDIS)
 def test_a_lock_of_rows_held_for_too_long_is_reported_as_contention(
     client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch, strategy: str
 ) -> None:
@@ -155,17 +127,6 @@ def test_a_database_that_stays_locked_is_reported_as_contention(
         other.close()
         connection.close()
     assert [1000, 500] == balances(client, pair)
-
-
-def test_another_failure_of_the_database_is_not_called_contention(
-    client: redis.Redis, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise OperationalError("disk I/O error")
-
-    monkeypatch.setattr(row_transfers, "check_funds", fail)
-    with pytest.raises(OperationalError, match="disk I/O error"):
-        transfer_funds(client, *pair, 1, strategy="rows_db")
 
 
 def test_a_transfer_whose_row_locks_were_lost_is_rolled_back(
@@ -215,14 +176,6 @@ def test_sqlite_without_immediate_transactions_has_no_safe_way(
     assert "" == books.unavailable()
 
 
-def test_the_database_is_a_file_unless_a_url_names_one(tmp_path: Path) -> None:
-    usual, chosen = (
-        database(environment, tmp_path) for environment in ({}, {"DEMO_DATABASE": "/elsewhere"})
-    )
-    assert (str(tmp_path / "db.sqlite3"), "/elsewhere") == (usual["NAME"], chosen["NAME"])
-    assert "IMMEDIATE" == usual["OPTIONS"]["transaction_mode"]
-
-
 def test_a_url_names_the_database_and_its_options_win(tmp_path: Path) -> None:
     url = "postgresql://me:secret@db.example:5433/bank?application_name=teller"
     found = database({"DATABASE_URL": url, "DEMO_DATABASE": "/elsewhere"}, tmp_path)
@@ -248,33 +201,3 @@ def test_a_url_that_names_no_database_is_refused_without_its_password(
     with pytest.raises(ImproperlyConfigured, match="DATABASE_URL names no database") as refused:
         database({"DATABASE_URL": url}, tmp_path)
     assert "secret" not in str(refused.value)
-
-
-@pytest.mark.long
-@pytest.mark.postgres
-def test_rows_are_compared_on_the_database_of_the_url(
-    redis_server: EmbeddedServer, postgres_server: dict[str, Any]
-) -> None:
-    import psycopg
-
-    host = postgres_server["HOST"]
-    with psycopg.connect(host=host, user="postgres", dbname="postgres", autocommit=True) as admin:
-        admin.execute("CREATE DATABASE bank")
-    kept = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
-    url = f"postgresql://postgres@{quote(host, safe='')}/bank"
-    options = ["--seconds", "0.3", "--rounds", "1", "--workers", "4", "--accounts", "hot"]
-    result = subprocess.run(
-        [sys.executable, "manage.py", "compare", "--json", *options, "--strategies", *ON_ROWS],
-        env={**kept, "DATABASE_URL": url, "REDIS_URL": redis_server.url},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
-    assert 0 == result.returncode, result.stderr
-    rows = json.loads(result.stdout)["measurements"]
-    assert ON_ROWS == [row["strategy"] for row in rows]
-    for row in rows:
-        assert row["conserved"], row
-        assert row["transfers"], row

@@ -11,16 +11,13 @@ import redis
 from django.test import Client
 from django.urls import reverse
 
-from demo_project.bank.processes import Event
 from demo_project.bank.server_url import url_of
 from demo_project.bank.tellers import views
 from demo_project.bank.tellers.branch import (
-    MORE,
     SHOWN_SECONDS,
     TELLERS,
     Branch,
     Look,
-    most_at_once,
 )
 from redis_locks import inspection
 
@@ -85,30 +82,6 @@ def test_a_crashed_teller_s_customer_and_permit_come_back(branch: Branch) -> Non
     look = branch.look()
     assert (25, 3) == (look.served, look.most_at_once), "also the one whom it was serving"
     wait_until(lambda: branch.look().taken == 0)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("permits", [1, 5])
-def test_another_capacity_counts_while_they_work(branch: Branch, permits: int) -> None:
-    wait_until(lambda: branch.look().taken == 3)
-    branch.set_permits(permits)
-    branch.let_in(MORE)
-    wait_until(lambda: branch.look().taken == permits)
-    if permits < 3:
-        began = len(branch.all_events)
-        wait_until(lambda: len(branch.all_events) > began + 10)
-        assert 1 == most_at_once(branch.all_events[began:])
-    else:
-        wait_until(lambda: branch.look().most_at_once == 5)
-    assert branch.look().is_right
-
-
-def test_the_most_tellers_at_once_are_counted_by_when_they_had_permits() -> None:
-    said = [("A", "holds"), ("B", "holds"), ("A", "released"), ("C", "holds"), ("B", "killed")]
-    events = [Event(float(at), who, kind, "") for at, (who, kind) in enumerate(said)]
-    assert 2 == most_at_once(events)
-    assert 3 == most_at_once([event for event in events if event.kind == "holds"])
-    assert 0 == most_at_once([])
 
 
 @pytest.mark.ci

@@ -24,7 +24,7 @@ from demo_project.bank.accounts import (
 from demo_project.bank.payment import Order, is_due
 from demo_project.bank.strategies import STRATEGIES, Durability, transfer_funds
 from redis_locks import Hold, Lock, LockLost, LockTimeout, inspection
-from redis_locks.testing import assert_locked, assert_released, override_locks
+from redis_locks.testing import assert_locked, assert_released
 from tests.elsewhere import held
 from tests.support.benchmark import (
     compares_and_deletes,
@@ -56,27 +56,7 @@ def balances(client: redis.Redis, accounts: tuple[str, str]) -> list[int]:
 
 
 @pytest.mark.parametrize("strategy", ON_REDIS)
-def test_a_transfer_moves_the_amount(
-    client: redis.Redis, accounts: tuple[str, str], strategy: str
-) -> None:
-    receipt = transfer_funds(client, *accounts, 300, strategy=strategy)
-    assert receipt.moved
-    assert balances(client, accounts) == [700, 800]
-    transfer_funds(client, *reversed(accounts), 800, strategy=strategy)
-    assert balances(client, accounts) == [1500, 0]
-
-
-@pytest.mark.parametrize("strategy", ON_REDIS)
-def test_an_overdraft_is_refused_and_nothing_moves(
-    client: redis.Redis, accounts: tuple[str, str], strategy: str
-) -> None:
-    with pytest.raises(InsufficientFunds, match=r"holds 10\.00,.* 10\.01 asked"):
-        transfer_funds(client, *accounts, 1001, strategy=strategy)
-    assert balances(client, accounts) == [1000, 500]
-
-
-@pytest.mark.parametrize("strategy", ON_REDIS)
-def test_an_unknown_account_is_refused_and_not_created(
+def test_a_transfer_moves_the_amount_or_is_refused_and_moves_nothing(
     client: redis.Redis, accounts: tuple[str, str], name: str, strategy: str
 ) -> None:
     nobody = f"{name}-nobody"
@@ -84,33 +64,25 @@ def test_an_unknown_account_is_refused_and_not_created(
         with pytest.raises(UnknownAccount, match=nobody):
             transfer_funds(client, *pair, 1, strategy=strategy)
     assert not client.exists(account_key(nobody))
+    with pytest.raises(InsufficientFunds, match=r"holds 10\.00,.* 10\.01 asked"):
+        transfer_funds(client, *accounts, 1001, strategy=strategy)
     assert balances(client, accounts) == [1000, 500]
+    assert transfer_funds(client, *accounts, 300, strategy=strategy).moved
+    assert balances(client, accounts) == [700, 800]
+    transfer_funds(client, *reversed(accounts), 800, strategy=strategy)
+    assert balances(client, accounts) == [1500, 0]
 
 
-@pytest.mark.parametrize("cents", [0, -5, True, 1.5, "7", None, float("nan")])
+@pytest.mark.parametrize("cents", [0, True, 1.5])
 def test_an_amount_that_is_no_positive_whole_number_is_refused(
     client: redis.Redis, accounts: tuple[str, str], cents: Any
 ) -> None:
     with pytest.raises(InvalidTransfer, match="amount"):
         transfer_funds(client, *accounts, cents)
+    for sender, why in ((accounts[1], "same account"), (7, "sender must be an account id")):
+        with pytest.raises(InvalidTransfer, match=why):
+            transfer_funds(client, sender, accounts[1], 1)
     assert balances(client, accounts) == [1000, 500]
-
-
-def test_a_transfer_to_oneself_is_refused(client: redis.Redis, accounts: tuple[str, str]) -> None:
-    with pytest.raises(InvalidTransfer, match="same account"):
-        transfer_funds(client, accounts[0], accounts[0], 1)
-
-
-def test_an_account_id_must_be_text(client: redis.Redis, accounts: tuple[str, str]) -> None:
-    with pytest.raises(InvalidTransfer, match="sender must be an account id"):
-        transfer_funds(client, 7, accounts[0], 1)  # type: ignore[arg-type]
-
-
-def test_an_unknown_strategy_is_named_in_the_error(
-    client: redis.Redis, accounts: tuple[str, str]
-) -> None:
-    with pytest.raises(ValueError, match="'hope'"):
-        transfer_funds(client, *accounts, 1, strategy="hope")
 
 
 @pytest.mark.parametrize("strategy", SAFE)
@@ -249,15 +221,6 @@ def test_a_lock_held_for_too_long_is_reported_as_contention(
     # The book's lock and redis-py's stand for the same key here.
     with setnx_lock(client, key), held(Lock(key)), pytest.raises(TooMuchContention):
         transfer_funds(client, *accounts, 1, strategy=strategy)
-    assert balances(client, accounts) == [1000, 500]
-
-
-@override_locks("busy")
-def test_the_locks_are_waited_for_and_then_given_up(
-    client: redis.Redis, accounts: tuple[str, str]
-) -> None:
-    with pytest.raises(TooMuchContention, match=r"stayed locked for \d+ s"):
-        transfer_funds(client, *accounts, 1)
     assert balances(client, accounts) == [1000, 500]
 
 
