@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from redis_locks import (
+from redis_locks import (, LockLost
     Hold,
     Lock,
     LockBackendError,
