@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from redis_locks import (, LockLost
+from redis_locks import (
     Hold,
     Lock,
     LockBackendError,
     LockError,
+    LockLost,
     inspection,
 )
 from redis_locks.inspection import LockInfo, WaiterInfo
