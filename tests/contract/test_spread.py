@@ -179,7 +179,7 @@ def test_what_is_held_is_renewed_while_the_rest_is_waited_for(
     world: World, name: str, names: Names, client: redis.Redis
 ) -> None:
     other = held(world, Lock(names[1]))
-    waiter = world.start(world.acquire, Lock(*names, lease=0.6, renew=False))
+    waiter = world.start(world.acquire, Lock(*names, lease=2, renew=False))
     until_waiters(names[1])
     ended = lease_ends(client, name, names[0]) + 300
     until(lambda: lease_ends(client, name, names[0]) > ended)
