@@ -75,6 +75,7 @@ def test_a_crashed_teller_s_customer_and_permit_come_back(branch: Branch) -> Non
     (teller,) = (each for each in branch.look().tellers if each.who == crashed)
     assert "crashed" == teller.state
     if teller.ends:  # else a slow machine has let its lease end already
+        wait_until(lambda: branch.strips()[crashed])  # that it held may be heard later
         *_, last = branch.strips()[crashed]
         assert last.crashed
         assert float(last.x) + float(last.width) > SHOWN_SECONDS, "it has the permit still"

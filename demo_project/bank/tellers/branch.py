@@ -214,10 +214,11 @@ class Branch(Crew):
 def stretches(events: Iterable[Event]) -> Iterator[tuple[str, float, float | None, bool]]:
     """Yield who had a permit, from when until when, and whether it crashed with it; None: it has it still.
 
-    A permit counts from when the teller heard of it until the teller gave it back.
+    A permit counts from when the teller heard of it until the teller gave it back. What a teller said last may be
+    heard after the news that it was killed.
     """
     since: dict[str, float] = {}
-    for event in events:
+    for event in sorted(events, key=lambda event: event.at):
         if event.kind == "holds":
             since[event.who] = event.at
         elif event.kind in {"released", "killed", "gone"} and event.who in since:
@@ -229,7 +230,7 @@ def stretches(events: Iterable[Event]) -> Iterator[tuple[str, float, float | Non
 def most_at_once(events: Iterable[Event]) -> int:
     """Return how many tellers were at work at once, at most."""
     steps = []
-    for _, start, end, _ in stretches(sorted(events, key=lambda event: event.at)):
+    for _, start, end, _ in stretches(events):
         steps.append((start, 1))
         if end is not None:
             steps.append((end, -1))
