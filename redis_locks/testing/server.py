@@ -42,7 +42,7 @@ class EmbeddedServer:
         self,
         options: Sequence[str] = (),
         *,
-        start_timeout: float = 30.0,
+        start_timeout: float = 10.0,
         use_environment: bool = True,
     ) -> None:
         self._options = tuple(options)

@@ -32,8 +32,10 @@ def _say(reply: dict[str, object]) -> None:
 
 
 def _start(binary: str, directory: str, options: list[str]) -> subprocess.Popen[bytes]:
-    fixed = "--port 0 --unixsocket s.sock --unixsocketperm 700 --appendonly no --daemonize no"
-    command = [binary, *fixed.split(), "--save", "", *options]
+    fixed = "--port 0 --unixsocketperm 700 --appendonly no --daemonize no"
+    # Paths as a whole: with another `--dir` among the options, the server works there.
+    command = [binary, *fixed.split(), "--save", "", "--unixsocket", f"{directory}/s.sock"]
+    command += ["--dir", directory, *options]
     with Path(directory, "server.log").open("ab") as log:
         return subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=directory
