@@ -42,7 +42,7 @@ from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.callers import Held, Session, note_unconfirmed, since_call, stack
 from redis_locks.protocol.callers import session as current_session
 from redis_locks.protocol.plans import Plan
-from redis_locks.protocol.silent_questions import NOTHING_HEARD, Heard, Reader
+from redis_locks.protocol.silent_questions import NOTHING_HEARD, Heard, Reader, Silence
 from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.scripts import Script
 from redis_locks.values import modes
@@ -445,7 +445,7 @@ class Lease:
             elif not question.is_won or question.error is not None:
                 await self._ask_otherwise(driver, wait, question, ends)
             if question.tells_contention:
-                await lock_events.tell(driver, "contended", self.request, wait=wait)
+                await self._tell_contention(driver, wait, question)
             is_told = not question.is_won and self._heard(driver, question, hold, where)
             if not question.is_won:
                 waiter = Waiter(
@@ -466,6 +466,15 @@ class Lease:
             await self._abandon(hold, waiter or self._asked_on(driver, question, error))
             raise
         return outcome
+
+    async def _tell_contention(
+        self, driver: Driver, wait: float | None, question: Question
+    ) -> None:
+        """Tell that somebody else had the locks, before they are had."""
+        await lock_events.tell(driver, "contended", self.request, wait=wait)
+        if question.sent + self.plan.terms.lease <= monotonic():
+            # Receivers took longer than the lease, which nobody has renewed: a `Waiter` asks again.
+            question.reply = Silence(contended=True)
 
     def _asked_on(self, driver: Driver, question: Question, error: BaseException) -> Waiter:
         """Return what takes back the first question, if it was sent, which `error` broke off."""

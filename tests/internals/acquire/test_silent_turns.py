@@ -15,7 +15,7 @@ from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.resp import pack
 from redis_locks.events.dispatch import Teller
 from redis_locks.inspection import force_release
-from redis_locks.protocol import silent_questions
+from redis_locks.protocol import acquire, lease, silent_questions
 from redis_locks.protocol.lock_events import LockEvent
 from redis_locks.protocol.silent_questions import SKIP_REPLY
 from redis_locks.testing.server import EmbeddedServer
@@ -173,6 +173,25 @@ def test_contention_is_counted_once_if_the_grant_is_gone_before_its_read(
     after[0].result(PATIENCE)
     others.close()
     assert 1 == counted.count("contended")
+
+
+def test_a_receiver_that_takes_longer_than_the_lease_has_the_lock_asked_for_again(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until it is told, nobody renews what was granted."""
+    turns.wait()
+    late: list[LockEvent] = []
+
+    async def tell(_: Teller, event: LockEvent, *, task: bool) -> None:
+        late.append(event)
+        for module in (acquire, lease):
+            monkeypatch.setattr(module, "monotonic", lambda: monotonic() + 61)
+
+    monkeypatch.setattr(Teller, "tell", tell)
+    monkeypatch.setattr(Teller, "count", lambda _, kind, *__: kind == "contended")
+    assert 1 == turns.wait(wait=None)
+    assert turns.left > 0
+    assert ["contended"] == [event.kind for event in late]
 
 
 def test_a_server_that_answers_all_the_same_is_asked_again_and_never_silently_any_more(

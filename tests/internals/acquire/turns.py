@@ -35,11 +35,13 @@ class Turns:
         """Round trips of threads."""
         self.before_release: Callable[[], object] = int
         self.read: list[list[Any]] = []
+        self.left = 0.0
+        """Seconds of lease that the last one that was waited for had when it was acquired."""
         self.began = 0.0
         """When the last one that was waited for began, in seconds after it was released."""
         self._tasks = Tasks()
 
-    def wait(self, lock: Any = None, *, wait: float = PATIENCE) -> int:
+    def wait(self, lock: Any = None, *, wait: float | None = PATIENCE) -> int:
         """Wait for a lock that is handed on, and release it; return how often that was asked for silently."""
         lock = lock or self.lock
         before = len(self.asked)
@@ -51,6 +53,7 @@ class Turns:
         released = monotonic()
         self._tasks.release(held)
         hold = waiting.result(PATIENCE)
+        self.left = hold.remaining
         self.read.append(hold.read)
         self.began = hold.lease.since - released
         hold.release()
