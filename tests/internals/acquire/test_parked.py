@@ -11,6 +11,7 @@ import pytest
 from redis_locks import Lock
 from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.drivers.resp import pack
+from redis_locks.events.dispatch import Teller
 from redis_locks.protocol import silent_questions
 from tests.internals.acquire.stage import nothing, once
 from tests.internals.acquire.turns import Turns
@@ -198,3 +199,17 @@ def test_a_connection_that_breaks_meanwhile_is_replaced(turns: Turns, key: str) 
     turns.before_release = kill_once
     assert 1 == turns.wait()
     assert [b"5", 1] == turns.read[-1]
+
+
+def test_before_there_is_a_connection_to_read_on_a_free_lock_is_not_waited_for(
+    turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waited for without `read=` it was until now, and so briefly that it is asked for silently."""
+    turns.wait(Lock(turns.lock.name, lease=60, using=turns.lock.options.using))
+    waited: list[float] = []
+    monkeypatch.setattr(
+        Teller, "count_hold", lambda _, kind, seconds, __: waited.append(seconds) or False
+    )
+    turns.take()
+    assert 0.0 == waited[0]
+    assert [b"2", 1] == turns.read[-1]
