@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from django.contrib.auth.mixins import AccessMixin
@@ -55,9 +56,11 @@ def _too_early() -> list[CheckMessage]:
 def _hints(view: Any) -> Iterator[str]:
     """Yield how to put right each order that is wrong."""
     kind = class_of(view)
+    places = [view]
     if kind is not None:
         yield from _hints_of_class(kind)
-    for lock, functions in decorated_in(view):
+        places += [getattr(kind, name, None) for name in ("dispatch", *kind.http_method_names)]
+    for lock, functions in chain.from_iterable(map(decorated_in, places)):
         if any(map(is_api_view, functions)):
             yield f"Write {lock!r} below @api_view, or use RedisLockAPIMixin for a class"
         elif any(hasattr(each, "login_url") for each in functions):

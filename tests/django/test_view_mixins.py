@@ -354,6 +354,30 @@ class Handlers(LoginRequiredMixin, View):
         return HttpResponse("done")
 
 
+@method_decorator(redis_lock("x"), name="dispatch")
+@method_decorator(login_required, name="dispatch")
+class LockAboveLogin(Posting): ...
+
+
+@method_decorator(login_required, name="dispatch")
+@method_decorator(redis_lock("x"), name="dispatch")
+class LoginAboveLock(Posting): ...
+
+
+class HandlerLockedFirst(View):
+    @method_decorator(redis_lock("x"))
+    @method_decorator(login_required)
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse("done")
+
+
+class HandlerLockedLast(View):
+    @method_decorator(login_required)
+    @method_decorator(redis_lock("x"))
+    def post(self, request: HttpRequest) -> HttpResponse:
+        return HttpResponse("done")
+
+
 @redis_lock("x")
 @login_required
 def lock_first(request: HttpRequest) -> HttpResponse:
@@ -386,6 +410,8 @@ def api_last(request: Any) -> Response:
         (ApiWithPlainMixin.as_view(), "class ApiWithPlainMixin(RedisLockAPIMixin, ...)"),
         (DecoratedApi.as_view(), "Use RedisLockAPIMixin in place of redis_lock('x')"),
         (DecoratedLogin.as_view(), "Decorate the handlers, such as post(), with redis_lock('x')"),
+        (LockAboveLogin.as_view(), "below the decorator that checks permissions"),
+        (HandlerLockedFirst.as_view(), "below the decorator that checks permissions"),
         (lock_first, "below the decorator that checks permissions, such as @login_required"),
         (api_first, "Write redis_lock('x') below @api_view"),
     ],
@@ -408,6 +434,8 @@ def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str)
         Prefixes.as_view({"post": "create"}),
         Default.as_view(),
         UnderLogin.as_view(),
+        LoginAboveLock.as_view(),
+        HandlerLockedLast.as_view(),
     ],
 )
 def test_a_lock_after_the_check_of_permissions_is_right(view: Any) -> None:
