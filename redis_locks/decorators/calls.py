@@ -38,7 +38,7 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
     """
     name = sources[0]
     if name is None:
-        fixed = (validate_name(_own_name(function)),)
+        fixed = (validate_name(_own_name_of_lock(function)),)
         return lambda args, kwargs: fixed  # noqa: ARG005 - a NamesRenderer
     if all(isinstance(source, str) for source in sources):
         renderers = [_template_renderer(function, parse(str(source))) for source in sources]
@@ -53,6 +53,22 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
         f"returns the name, or None, not {name!r}"
     )
     raise TypeError(msg)
+
+
+def one_name_of(what: str, function: Callable[..., object], source: object) -> Renderer:
+    """Return how to name the only lock of a call of `function`, or of `what` it is; raises as `for_calls_of`."""
+    names_of = for_calls_of(function, source)
+
+    def name_of(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
+        names = names_of(args, kwargs)
+        if len(names) > 1:
+            msg = (
+                f"{what} has one name; what the name callable returned has {len(names)}: {names!r}"
+            )
+            raise ValueError(msg)
+        return names[0]
+
+    return name_of
 
 
 def keywords_of(function: Callable[..., object], *sources: object) -> frozenset[str]:
@@ -84,12 +100,18 @@ def _called(
     return (validate_name(returned, argument="what the name callable returned"),)
 
 
-def _own_name(function: Callable[..., object]) -> str:
-    qualname = getattr(function, "__qualname__", "")
-    if not qualname or "<lambda>" in qualname:
+def own_name(function: Callable[..., object]) -> str | None:
+    """Return the module and the qualified name of a function; None if it has no name."""
+    qualname = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{qualname}" if qualname else None
+
+
+def _own_name_of_lock(function: Callable[..., object]) -> str:
+    name = own_name(function)
+    if name is None or "<lambda>" in name:
         msg = f"{function!r} has no name of its own; give redis_lock a name"
         raise ValueError(msg)
-    return f"{function.__module__}.{qualname}"
+    return name
 
 
 def check_function(function: object, decorator: str, *, of_class: str, of_generator: str) -> None:
@@ -202,13 +224,19 @@ def _getter(
     signature: inspect.Signature, template: NameTemplate, field: Field
 ) -> Callable[[tuple[object, ...], Mapping[str, object]], object]:
     """How to find a field's argument in a call, without binding the whole signature."""
-    parameter = signature.parameters.get(field.root)
-    if parameter is None and not _takes_any_keyword(signature):
-        raise _no_such_parameter(signature, template, field)
-    if parameter is not None and parameter.kind in _VARIADIC:
-        raise _no_such_parameter(signature, template, field)
-    root = field.root
-    position = _position(signature, root)
+    root, parameters = field.root, signature.parameters
+    parameter = parameters.get(root)
+    named = [each.name for each in parameters.values() if each.kind not in _VARIADIC]
+    takes_any = any(each.kind is Parameter.VAR_KEYWORD for each in parameters.values())
+    if root not in named and (parameter is not None or not takes_any):
+        there_are = f"there are: {', '.join(named)}" if named else "it has none"
+        msg = (
+            f"lock name {template.text!r}: the field {{{field.text}}} is not a parameter of the "
+            f"function ({there_are})"
+        )
+        raise ValueError(msg)
+    positional = [each.name for each in parameters.values() if each.kind in _POSITIONAL]
+    position = positional.index(root) if root in positional else None
     by_keyword = parameter is None or parameter.kind is not Parameter.POSITIONAL_ONLY
     default = Parameter.empty if parameter is None else parameter.default
 
@@ -229,23 +257,3 @@ def _getter(
 
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def _position(signature: inspect.Signature, name: str) -> int | None:
-    positional = [p.name for p in signature.parameters.values() if p.kind in _POSITIONAL]
-    return positional.index(name) if name in positional else None
-
-
-def _takes_any_keyword(signature: inspect.Signature) -> bool:
-    return any(p.kind is Parameter.VAR_KEYWORD for p in signature.parameters.values())
-
-
-def _no_such_parameter(
-    signature: inspect.Signature, template: NameTemplate, field: Field
-) -> ValueError:
-    named = [p.name for p in signature.parameters.values() if p.kind not in _VARIADIC]
-    there_are = f"there are: {', '.join(named)}" if named else "it has none"
-    return ValueError(
-        f"lock name {template.text!r}: the field {{{field.text}}} is not a parameter of the "
-        f"function ({there_are})"
-    )

@@ -19,7 +19,7 @@ from redis_locks import scripts
 from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend
-from redis_locks.decorators.calls import for_calls_of
+from redis_locks.decorators.calls import one_name_of
 from redis_locks.drivers.base import Call, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
@@ -73,16 +73,8 @@ class Rule(NamedTuple):
             TypeError: The name is of the wrong type.
             ValueError: The template does not fit `function`.
         """
-        names_of = for_calls_of(function, self.name)
-
-        def name_of(args: Args, kwargs: Mapping[str, Any]) -> str:
-            names = names_of(args, kwargs)
-            if len(names) > 1:
-                msg = f"a unique task has one name; what the name callable returned has {len(names)}: {names!r}"
-                raise ValueError(msg)
-            return server_name(QUEUED + names[0])
-
-        return name_of
+        name_of = one_name_of("a unique task", function, self.name)
+        return lambda args, kwargs: server_name(QUEUED + name_of(args, kwargs))
 
     def message(self, name: str, token: str, label: str | None = None) -> Message:
         """Return the message whose token holds, or is to hold, the lock `name`."""

@@ -21,6 +21,7 @@ from redis_locks.decorators.calls import (
     for_calls_of,
     is_async,
     keywords_of,
+    own_name,
     refuse_bare,
 )
 from redis_locks.decorators.locked_function import LockedFunction
@@ -201,7 +202,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         awaited = is_async(function)
         if awaited:
             self.scope.refuse_async()
-        own_label = _own_label(function)
+        own_label = own_name(function)
         template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
 
         options = self.options
@@ -282,8 +283,3 @@ def _check_conflict(on_conflict: object, conflict_status: object) -> None:
     if on_conflict is not None:
         msg = "give either on_conflict or conflict_status: with on_conflict there is no answer of ours"
         raise ValueError(msg)
-
-
-def _own_label(function: Callable[..., object]) -> str | None:
-    qualname = getattr(function, "__qualname__", None)
-    return f"{function.__module__}.{qualname}" if qualname else None

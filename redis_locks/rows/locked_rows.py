@@ -55,7 +55,7 @@ class LockedRows(list[M]):
         """
         model, name = row_of(type(row), row._state.db or "default", row.pk)
         having = [
-            hold for hold in self.holds if any({model, name} & _whole(it) for it in hold.parts)
+            hold for hold in self.holds if any({model, name} & _whole(part) for part in hold.parts)
         ]
         if not having:
             msg = f"{row!r} is not among these locked rows"

@@ -100,10 +100,7 @@ class QuerySource(Generic[M]):
         self._all.query.clear_limits()
         self._related = any(column.lookup != "pk" for column in self._columns)
         self.limit = end if skip_locked and end is not None else limit
-        if skip_locked:
-            self._asked = self._all
-        else:
-            self._asked = rows
+        self._asked = self._all if skip_locked else rows
         self._skip_locked = skip_locked
         self._at_most = self.limit if end is None else end - (start or 0)
 

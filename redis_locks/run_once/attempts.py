@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 from sys import exception
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from django.db.transaction import TransactionManagementError
 
@@ -222,20 +222,14 @@ class Attempt(Hold):
             raise lost(self.lease)
         return held
 
-    async def commit_on(self, driver: Driver, pipe: Any) -> None:  # noqa: ARG002 - refused
-        """Refuse; see the error."""
-        msg = f"an attempt at job {self.name!r} ends with done() or fail(), not with commit()"
+    async def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        msg = (
+            f"an attempt at job {self.name!r} ends with done() or fail(): it cannot be shared, given away, or ended "
+            "with commit()"
+        )
         raise TypeError(msg)
 
-    async def detach_on(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - refused
-        """Refuse; see the error."""
-        msg = f"an attempt at job {self.name!r} cannot be given away; end it with done() or fail()"
-        raise TypeError(msg)
-
-    async def downgrade_on(self, driver: Driver) -> None:  # noqa: ARG002 - refused
-        """Refuse; see the error."""
-        msg = f"an attempt at job {self.name!r} cannot be shared; end it with done() or fail()"
-        raise TypeError(msg)
+    commit_on = detach_on = downgrade_on = _refuse
 
     def end_block(self, error: BaseException | None) -> None:
         """Release, or leave that to the open transactions; the end of a block is a verdict if there is none yet."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from redis_locks.decorators.calls import (
     check_function,
-    for_calls_of,
     is_async,
+    one_name_of,
+    own_name,
     refuse_bare,
     with_signature,
 )
@@ -55,12 +56,12 @@ def decorate(function: Function, name: object, terms: JobTerms, events: RunEvent
             "and call that by sync_to_async"
         )
         raise TypeError(msg)
-    own_name = f"{function.__module__}.{getattr(function, '__qualname__', function)}"
-    names_of = for_calls_of(function, name)
-    terms = terms.of_function(own_name, name if isinstance(name, str) else own_name)
+    name_of = one_name_of("a job", function, name)
+    label = own_name(function)
+    terms = terms.of_function(label, name if isinstance(name, str) else label)
 
     def job_of(args: tuple[object, ...], kwargs: dict[str, object]) -> Job:
-        return Job.of_call(_only(names_of(args, kwargs)), terms, events)
+        return Job.of_call(name_of(args, kwargs), terms, events)
 
     make = _asynchronous if is_async(function) else _blocking
     return with_signature(make(function, job_of, terms), function)
@@ -126,13 +127,6 @@ def _asynchronous(function: Function, job_of: JobOfCall, terms: JobTerms) -> Fun
         return value
 
     return once
-
-
-def _only(names: tuple[str, ...]) -> str:
-    if len(names) > 1:
-        msg = f"a job has one name; what the name callable returned has {len(names)}: {names!r}"
-        raise ValueError(msg)
-    return names[0]
 
 
 def _without_doing(

@@ -63,7 +63,7 @@ class JobTerms:
             if value is not UNSET:
                 _CHECKS[field.name](value, field.name)
 
-    def of_function(self, label: str, template: str) -> JobTerms:
+    def of_function(self, label: str | None, template: str | None) -> JobTerms:
         """Return the same terms for a decorated function; `label` is what it is called if the terms do not say."""
         return replace(self, label=self.label or label, template=template)
 

@@ -79,7 +79,7 @@ def test_an_attempt_is_neither_shared_nor_committed(records: Records, name: str)
     assert attempt is not None
     with pytest.raises(TypeError, match="cannot be shared"):
         attempt.downgrade()
-    with pytest.raises(TypeError, match="not with commit"):
+    with pytest.raises(TypeError, match="ended with commit"):
         attempt.commit(records.client.pipeline())
     attempt.upgrade()
     attempt.done()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
 
 
 @contextmanager
@@ -16,31 +14,13 @@ def asked_by(*numbers: signal.Signals) -> Iterator[list[signal.Signals]]:
     Main thread only.
     """
     asked: list[signal.Signals] = []
-    with _handled(lambda number, _frame: asked.append(signal.Signals(number)), numbers):
-        yield asked
 
+    def note(number: int, _frame: object) -> None:
+        asked.append(signal.Signals(number))
 
-@contextmanager
-def ended_by(*numbers: signal.Signals) -> Iterator[None]:
-    """Let these signals end the block with SystemExit(128 + number), so that it can clear up.
-
-    Main thread only.
-    """
-
-    def end(number: int, _frame: object) -> NoReturn:
-        raise SystemExit(128 + number)
-
-    with _handled(end, numbers):
-        yield
-
-
-@contextmanager
-def _handled(
-    handler: Callable[[int, FrameType | None], None], numbers: Iterable[signal.Signals]
-) -> Iterator[None]:
-    previous = {number: signal.signal(number, handler) for number in numbers}
+    previous = {number: signal.signal(number, note) for number in numbers}
     try:
-        yield
+        yield asked
     finally:
         for number, before in previous.items():
             signal.signal(number, before)

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, NoReturn
 
 import redis
 from django.core.exceptions import ImproperlyConfigured
@@ -30,7 +30,6 @@ from redis_locks import LockBackendError, LockError, LockNotAvailable
 from redis_locks.connections.backends import backend_for
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.unix_signals import ended_by
 from redis_locks.management.locks.verb import number
 from redis_locks.testing.server import EmbeddedServer, ServerError
 from redis_locks.values.text import duration, pad, printable, shorten
@@ -156,7 +155,7 @@ def _measure(console: Console, plan: Contest) -> Mapping[Turn, Figures]:
     )
     try:
         with (
-            ended_by(signal.SIGINT, signal.SIGTERM),
+            _ended_by_signals(),
             console.progress(len(plan.turns)) as advance,
         ):
             return measure(
@@ -165,6 +164,21 @@ def _measure(console: Console, plan: Contest) -> Mapping[Turn, Figures]:
     except LockNotAvailable as error:
         msg = "Another benchmark runs on this server: wait until it has ended."
         raise CommandError(msg) from error
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the block with SystemExit(128 + number), so that it can clear up."""
+
+    def end(number: int, _frame: object) -> NoReturn:
+        raise SystemExit(128 + number)
+
+    previous = {each: signal.signal(each, end) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _text(
