@@ -207,7 +207,7 @@ class RedisLockMixin(View):
 
     def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
         """Acquire the lock and open the transaction inside it, or return the response to contention."""
-        lock = self._lock_of(self.get_lock_name) if self._takes_lock(request) else None
+        lock = self._request_lock() if self._takes_lock(request) else None
         if lock is not None:
             refuse_in_loop(f"{type(self).__name__}", "Make its handlers async")
             try:
@@ -261,15 +261,15 @@ class RedisLockMixin(View):
 
     async def _alock(self) -> Lock | None:
         try:
-            return self._lock_of(self.get_lock_name)
+            return self._request_lock()
         except SynchronousOnlyOperation:
             # The name needs the database, such as {request.user.pk}.
-            return await sync_to_async(self._lock_of)(self.get_lock_name)
+            return await sync_to_async(self._request_lock)()
 
-    def _lock_of(self, get_name: Callable[[], str | None]) -> Lock | None:
+    def _request_lock(self) -> Lock | None:
         """Return the lock of this request; None if it takes none. Raises Http404 for a text that cannot be a name."""
         try:
-            name = get_name()
+            name = self.get_lock_name()
             return None if name is None else self._lock_named(validate_name(name))
         except UnusableName as error:
             raise Http404(str(error)) from error

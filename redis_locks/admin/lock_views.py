@@ -46,7 +46,7 @@ from redis_locks.admin.statistics import exported, stats_context
 from redis_locks.admin.table_rows import GroupRow, circle_row, mark_of
 from redis_locks.admin.waits import waits_screen
 from redis_locks.exceptions import LockBackendError
-from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, Page, groups, page, search
+from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, groups, search
 from redis_locks.inspection.localized_times import duration
 from redis_locks.inspection.story import runs
 from redis_locks.inspection.survey import MOST
@@ -59,6 +59,8 @@ from redis_locks.values.text import printable
 
 TEMPLATES = "admin/redis_locks/lock"
 MOST_GROUPS = 200
+LOCKS_A_PAGE = 100
+"""How many locks a page of the list has."""
 LOGGED_A_PAGE = 100
 """How many entries a page of the operators' log has."""
 _EXPORTS = ("csv", "json")
@@ -172,8 +174,7 @@ class LockViews:
         ).select_related("user")
         every = Paginator(entries.order_by("-action_time", "-pk"), LOGGED_A_PAGE)
         shown = every.get_page(page_number(self._request.GET.get("p", "")))
-        logged = {"number": shown.number, "pages": every.num_pages, "entries": shown.object_list}
-        context = self._lock_context(name) | {"page": logged} | (extra_context or {})
+        context = self._lock_context(name) | {"page": shown} | (extra_context or {})
         return self._respond("operators_log", context)
 
     def release(self, object_id: str) -> HttpResponse:
@@ -309,15 +310,14 @@ class LockViews:
         least = MOST if form.grouped else 0
         found = search(matching, order=order, read=shared_survey, using=pages.using, least=least)
         head = strip(found, pages)
+        group = None
         if form.grouped:
-            rows = [GroupRow.of(group, found.survey.at) for group in groups(found.found)]
-            # The groups are few, and no lock's details are shown.
-            shown = Page((), 1, 1, found)
-            return list_screen(
-                shown, head, pages, matching, order, bulk_url, group=rows[:MOST_GROUPS]
-            )
-        shown = page(page_number(self._request.GET.get("p", "")), found)
-        return list_screen(shown, head, pages, matching, order, bulk_url)
+            at = found.survey.at
+            group = [GroupRow.of(each, at) for each in groups(found.found)[:MOST_GROUPS]]
+        # The groups are few, and no lock's details are shown.
+        every = Paginator([] if form.grouped else found.found, LOCKS_A_PAGE)
+        shown = every.get_page(page_number(self._request.GET.get("p", "")))
+        return list_screen(found, shown, head, pages, matching, order, bulk_url, group)
 
     def _waits(self) -> Screen:
         return waits_screen(self._request.GET.get("q", ""), self._pages)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from django.core.paginator import Paginator
+from django.core.paginator import Page, Paginator
 
 from redis_locks import statistics
 from redis_locks.admin.paths import ServerPages
@@ -27,7 +27,8 @@ from redis_locks.admin.timeline import MOST_WAITS, SPANS, USUAL_SPAN, Span, time
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
-from redis_locks.inspection.filters import Filter, Page
+from redis_locks.inspection.filters import Filter, Search
+from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.story import Surroundings, longest, surroundings, tell
 from redis_locks.statistics import PastHold
 from redis_locks.statistics.usual import Usual, recent
@@ -43,20 +44,19 @@ MOST_EVENTS = 10
 
 
 def list_screen(
-    page: Page,
+    found: Search,
+    page: Page[Summary],
     strip: Piece,
     pages: ServerPages,
     matching: Filter,
     order: str,
     bulk_url: str,
-    *,
-    group: Sequence[GroupRow] | None = None,
+    group: Sequence[GroupRow] | None,
 ) -> Screen:
-    """Return the screen of one page of locks, or of groups of locks."""
-    found = page.search
+    """Return the screen of one page of locks that were found, or of groups of locks."""
     rows = [
         LockRow.of(lock, found.recent.usual(lock.name), pages, found.states.get(lock.name))
-        for lock in page.locks
+        for lock in found.details(page)
     ]
     pieces = (
         [Piece("row", row.state, {"row": row}) for row in rows]
@@ -64,7 +64,7 @@ def list_screen(
         else [Piece("group_row", row.state, {"row": row}) for row in group]
     )
     common = {
-        "page": page,
+        "matched": len(found),
         "filter": matching,
         "filtered": matching != Filter(),
         "order": order,
@@ -80,11 +80,13 @@ def list_screen(
             strip,
             Piece(
                 "filters",
-                (matching, page.found, there, whole, order, group is not None, bulk_url),
+                (matching, len(found), there, whole, order, group is not None, bulk_url),
                 common | {"there": there, "whole": whole, "read": len(found.survey.locks)},
             ),
             Piece("results", frame, common | {"filled": bool(pieces), "there": there}),
-            Piece("pages", (page.number, page.pages, matching, order), {"page": page}),
+            Piece(
+                "pages", (page.number, page.paginator.num_pages, matching, order), {"page": page}
+            ),
         ),
         rows=pieces,
     )

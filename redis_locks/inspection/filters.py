@@ -1,4 +1,4 @@
-"""Find, filter, sort, group and page the locks of a server, for the admin and `manage.py locks`.
+"""Find, filter, sort and group the locks of a server, for the admin and `manage.py locks`.
 
 All of it works on a survey, which has summaries of all locks, or of as many as its bounds allow. Details are read for
 one page only.
@@ -22,8 +22,6 @@ from redis_locks.values.arguments import one_of
 from redis_locks.values.keys import QUEUED
 from redis_locks.values.name_patterns import WILDCARD, matches, pattern_of
 from redis_locks.values.text import printable
-
-PAGE_SIZE = 100
 
 TROUBLE: Final = "trouble"
 ORDERS: Final = (TROUBLE, "name", "held", "lease", "queue")
@@ -182,16 +180,15 @@ class Search:
     def __len__(self) -> int:
         return len(self.found)
 
-    def part(self, start: int, stop: int | None) -> list[LockInfo]:
-        """Return the matching locks from place `start` to before `stop`, counted from 0; None: to the end.
+    def details(self, locks: Iterable[Summary]) -> list[LockInfo]:
+        """Return some of the locks with their details.
 
         Blocks for some round trips. A lock that has become free meanwhile is missing.
 
         Raises:
             LockBackendError: Redis could not be asked.
         """
-        names = [lock.name for lock in self.found[start:stop]]
-        return inspection.locks(names=names, using=self._using)
+        return inspection.locks(names=[lock.name for lock in locks], using=self._using)
 
 
 def search(
@@ -299,39 +296,3 @@ def groups(locks: Iterable[Summary]) -> list[Group]:
 
 def _is_gone(lock: Summary) -> bool:
     return lock.gone > 0 and not lock.name.startswith(QUEUED)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of locks.
-
-    Attributes:
-        locks: The locks of the page, without those that had become free when it was read.
-        number: Which page it is, from 1.
-        pages: How many there are, at least 1.
-        search: The locks of all pages.
-    """
-
-    locks: tuple[LockInfo, ...]
-    number: int
-    pages: int
-    search: Search
-
-    @property
-    def found(self) -> int:
-        """How many locks there are on all pages."""
-        return len(self.search)
-
-
-def page(number: int, search: Search) -> Page:
-    """Return one page of what a search found; blocks for a round trip or two.
-
-    `number` is from 1; one out of range gives the nearest page there is.
-
-    Raises:
-        LockBackendError: Redis could not be asked.
-    """
-    pages = max(1, -(-len(search) // PAGE_SIZE))
-    number = min(max(1, number), pages)
-    shown = search.part((number - 1) * PAGE_SIZE, number * PAGE_SIZE)
-    return Page(tuple(shown), number, pages, search)

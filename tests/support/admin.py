@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.admin import AdminSite
 
-from redis_locks.admin import LockAdmin, bulk, server_strip
+from redis_locks.admin import LockAdmin, bulk, lock_views, server_strip
 from redis_locks.admin.paths import ServerPages, to_path
 from redis_locks.admin.screens import KNOWN
 from redis_locks.admin.table_rows import LockRow, mark_of, mode_text
@@ -54,7 +54,7 @@ def register(site: AdminSite, **members: Any) -> None:
 
 def list_a_page(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """A page of the list has so many locks."""
-    monkeypatch.setattr(filters, "PAGE_SIZE", size)
+    monkeypatch.setattr(lock_views, "LOCKS_A_PAGE", size)
 
 
 def keep_surveys(monkeypatch: pytest.MonkeyPatch, *, slower_than: float) -> None:

@@ -57,7 +57,7 @@ class List(Verb):
         most = chosen.limit
         if wanted is None and most is None and not options.get("all") and console.lines:
             most = max(1, console.lines - _AROUND - len(said))
-        shown = found.part(0, most)
+        shown = found.details(found.found[:most])
         console.report(_report(shown, console, found, said), wanted, piped="plain")
         if not found.complete:
             # Programs, too, must not take a part for all.

@@ -121,7 +121,7 @@ class LiveScreen:
         if limit is not None:
             last = min(last, limit)
         found = search(matching, order=self._chosen.sort, using=self._using, least=limit or 0)
-        part = found.part(self._top, last)
+        part = found.details(found.found[self._top : last])
         return Look(None, found, {lock.name: lock for lock in part}, None, None)
 
     def press(self, key: str) -> bool:

@@ -18,7 +18,7 @@ from redis_locks.diagnosis import alerts, check_alerts
 from redis_locks.inspection import LockInfo, blockers, filters, parties
 from redis_locks.inspection import survey as surveys
 from redis_locks.inspection.blockers import around
-from redis_locks.inspection.filters import Filter, page, search
+from redis_locks.inspection.filters import Filter, search
 from redis_locks.inspection.survey import Named, contended, queues, survey
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import run
@@ -148,8 +148,13 @@ def alone(private_server: EmbeddedServer) -> Iterator[Any]:
         yield client
 
 
+def page() -> None:
+    found = search(Filter())
+    found.details(found.found[:100])
+
+
 LOOKS: dict[str, Callable[[], object]] = {
-    "page": lambda: page(1, search(Filter())),
+    "page": page,
     "badge": lambda: queues(most=500),
     "waiters": contended,
     "metrics": lambda: survey(most=500),

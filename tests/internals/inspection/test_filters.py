@@ -12,9 +12,9 @@ from django.test import override_settings
 
 from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
-from redis_locks.inspection import filters, queries
+from redis_locks.inspection import queries
 from redis_locks.inspection import survey as surveys
-from redis_locks.inspection.filters import Filter, Search, groups, page, search
+from redis_locks.inspection.filters import Filter, Search, groups, search
 from redis_locks.inspection.replies import Summary
 from redis_locks.inspection.survey import survey
 from tests.support.parties import held, waited_for
@@ -31,7 +31,8 @@ def all_held(*names: str) -> Iterator[None]:
 
 
 def shown(matching: Filter | None = None, order: str = "name") -> list[str]:
-    return [lock.name for lock in page(1, search(matching or Filter(), order=order)).locks]
+    found = search(matching or Filter(), order=order)
+    return [lock.name for lock in found.details(found.found)]
 
 
 def by_name() -> Search:
@@ -147,15 +148,6 @@ def test_a_snapshot_says_when_it_was_read_and_how_long_the_lease_is() -> None:
     )
 
 
-@pytest.mark.parametrize(("asked", "got"), [(-1, 1), (0, 1), (99, 2)])
-def test_a_page_out_of_range_is_the_nearest_one(
-    asked: int, got: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(filters, "PAGE_SIZE", 2)
-    with all_held(*"abc"):
-        assert got == page(asked, by_name()).number
-
-
 def test_the_name_filter_looks_for_text_in_upper_or_lower_case() -> None:
     with all_held("account:Alice", "account:bob", "report"):
         assert ["account:Alice"] == shown(matching=Filter(text="aLICE"))
@@ -171,7 +163,7 @@ def test_the_name_filter_finds_what_is_shown_for_control_characters() -> None:
 
 def test_the_host_filter_looks_at_holders_and_waiters() -> None:
     with held("a"):
-        (lock,) = page(1, by_name()).locks
+        (lock,) = by_name().found
         host = lock.holders[0].host
         assert ["a"] == shown(matching=Filter(host=host.upper()))
         assert [] == shown(matching=Filter(host=f"not-{host}"))
