@@ -165,8 +165,7 @@ def lock_screen(
         "waiting": lock.waiting if lock else 0,
         "left_out": lock.holding + lock.waiting - len(parties) if lock else 0,
         "acts": any(may.values()),
-        "number": shown.number,
-        "pages": shown.paginator.num_pages,
+        "page": shown,
     }
     facts = [fact for root in tree for fact in root.facts()]
     branches = any(root.branches for root in tree)
