@@ -110,7 +110,7 @@ class LocksPanel(Panel):
             "holder": printable(in_the_way or ""),
             "held_ms": None,
             "fencing_token": event.fencing_token or None,
-            "went_wrong": event.kind in {"timed_out", "deadlock"},
+            "went_wrong": event.kind in {"timed_out", "deadlock", "unavailable"},
             "stack": _stack(),
         }
         if event.kind in {"acquired", "adopted"}:
@@ -131,6 +131,7 @@ _OUTCOMES: Final = {
     "contended": gettext_lazy("not available"),
     "timed_out": gettext_lazy("timed out"),
     "deadlock": pgettext_lazy("locks", "deadlock"),
+    "unavailable": pgettext_lazy("locks", "Redis away"),
     "detached": pgettext_lazy("locks", "detached"),
     "released": pgettext_lazy("locks", "released"),
     "lost": pgettext_lazy("locks", "lost"),

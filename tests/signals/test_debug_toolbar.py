@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, Client, override_settings
 from django.urls import include, path
 
-from redis_locks import Lock, LockNotAvailable, redis_lock
+from redis_locks import Lock, LockBackendError, LockNotAvailable, redis_lock
 from redis_locks.integrations import debug_toolbar as panel
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
@@ -204,6 +204,16 @@ def test_an_acquire_in_vain_is_shown_once(
         (row,) = shown(take).rows
     assert (outcome, "") == (row.outcome, row.held)
     assert "(another)" in row.in_the_way
+
+
+def test_an_acquire_that_redis_does_not_answer_is_shown(name: str) -> None:
+    def take(request: HttpRequest) -> None:
+        with pytest.raises(LockBackendError):
+            Lock(name, using="unix:///nonexistent/redis.sock").acquire(wait=0)
+
+    (row,) = shown(take).rows
+    assert (name, "exclusive", "Redis away") == row.facts
+    assert "" == row.held
 
 
 def test_a_lost_hold_is_shown_as_lost_though_a_renewal_told_of_it(
