@@ -86,7 +86,10 @@ def layers(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def docs(session: nox.Session) -> None:
-    """Build the docs into docs/_build; a warning fails. `-- --online` links to other projects and checks all links."""
+    """Build the docs into docs/_build; a warning fails.
+
+    `-- --online` links to other projects and checks all links.
+    """
     session.install("-e", ".[test]", *dependency_group("docs"))
     build = [
         "python",
@@ -182,7 +185,8 @@ def coverage(session: nox.Session) -> None:
     session.run("coverage", "run", "-m", "pytest", "-m", marks, *session.posargs)
     session.run("coverage", "combine", "-q")
     session.run("coverage", "report")
-    # Not while lines are counted. The decorator's cost is in CPU time, so that it needs no quiet machine.
+    # Not while lines are counted. The decorator's cost is in CPU time, so that it needs no quiet
+    # machine.
     cost = "tests/django/test_decorator_cost.py"
     session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark", cost)
     session.run("python", "-m", "pytest", "-n0", "-m", "timed and not long", "tests")
@@ -253,7 +257,9 @@ def faults(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def soak(session: nox.Session) -> None:
-    """Acquire a million times by 8 processes under random faults; takes 30 to 45 minutes. `-- N`: N times.
+    """Acquire a million times by 8 processes under random faults; takes 30 to 45 minutes.
+
+    `-- N`: N times.
 
     Then, unless N is given, 60,000 times while the server loses its data as well.
     """
@@ -286,7 +292,8 @@ def history(session: nox.Session) -> None:
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.history", *session.posargs)
     if not session.posargs:
-        # A seed of which all runs failed before waiters asked only where they listen, and extensions forgot nobody.
+        # A seed of which all runs failed before waiters asked only where they listen, and
+        # extensions forgot nobody.
         on_cluster = ("--cluster", "--faults", "failover,move,freeze", "--seed", "8")
         session.run("python", "-m", "tests.history", *on_cluster)
 
@@ -299,7 +306,9 @@ def model(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def mutants(session: nox.Session) -> None:
-    """Change the core in fifty small ways, and print those that no test notices; takes hours. `-- --seed N` for the same again.
+    """Change the core in fifty small ways, and print those that no test notices; takes hours.
+
+    `-- --seed N` for the same again.
 
     `-- --count 10 --rooms scripts locks` for less.
     """

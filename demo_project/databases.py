@@ -13,8 +13,8 @@ from redis import ConnectionPool
 LOCK_SECONDS = 20
 """How long a transaction waits for another one's lock of the database."""
 
-# A write locks a whole SQLite database: readers go on meanwhile, and writers queue from BEGIN on. With FULL, what
-# was committed survives a crash of the machine, as it does on PostgreSQL.
+# A write locks a whole SQLite database: readers go on meanwhile, and writers queue from BEGIN on.
+# With FULL, what was committed survives a crash of the machine, as it does on PostgreSQL.
 _SQLITE = {
     "timeout": LOCK_SECONDS,
     "transaction_mode": "IMMEDIATE",
@@ -31,7 +31,8 @@ def database(environment: Mapping[str, str], directory: Path) -> dict[str, Any]:
     """Return the entry of ``DATABASES``; options of the URL come before ours.
 
     Args:
-        environment: Its ``DATABASE_URL``, or else its ``DEMO_DATABASE``, the path of an SQLite file, counts.
+        environment: Its ``DATABASE_URL``, or else its ``DEMO_DATABASE``, the path of an SQLite
+            file, counts.
         directory: Where the SQLite file is if neither is set.
 
     Raises:

@@ -1,7 +1,8 @@
 """Make the links of README and docs work wherever their text is shown.
 
-The files link to each other by relative paths, which work in a checkout and on the project's site. The package index
-and the built docs need addresses. All of them come from one setting: `repository` in pyproject.toml.
+The files link to each other by relative paths, which work in a checkout and on the project's site.
+The package index and the built docs need addresses. All of them come from one setting: `repository`
+in pyproject.toml.
 """
 
 from __future__ import annotations

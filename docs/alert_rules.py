@@ -1,4 +1,6 @@
-"""Writes the rules for Prometheus: ``python docs/alert_rules.py``. A test compares the file with what this writes.
+"""Writes the rules for Prometheus: ``python docs/alert_rules.py``.
+
+A test compares the file with what this writes.
 
 The bounds are those of `DEFAULT_ALERTS`, which hold for `check_alerts`. So the two cannot disagree.
 """

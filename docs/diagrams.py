@@ -1,4 +1,7 @@
-"""Draws the diagrams of the docs, as SVG: ``python docs/diagrams.py``. A test compares the files with what this draws."""
+"""Draws the diagrams of the docs, as SVG: ``python docs/diagrams.py``.
+
+A test compares the files with what this draws.
+"""
 
 from __future__ import annotations
 

@@ -155,7 +155,8 @@ def __dir__() -> list[str]:
 class _Package(ModuleType):
     """This module, with the functions `optimistic` and `run_once`.
 
-    The packages of those names are imported from inside. Python would then put them in the functions' place.
+    The packages of those names are imported from inside. Python would then put them in the
+    functions' place.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

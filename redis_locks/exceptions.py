@@ -19,12 +19,13 @@
         ├── NotReplicated    too few replicas acknowledged a grant, which was taken back, or an extend
         └── ProtocolMismatch another version of this package uses the lock, in another way
 
-`LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are `django.db.OperationalError`s with
-PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the database's handles them.
+`LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are
+`django.db.OperationalError`s with PostgreSQL's SQLSTATE in `.sqlstate`, so code that handles the
+database's handles them.
 
-The text of an error may reach clients, so it names no host, process or thread of a holder or waiter. Attributes,
-the log and notes, which a traceback shows, name them. Only the text is in `args`; the rest travels with a pickled
-error as its attributes.
+The text of an error may reach clients, so it names no host, process or thread of a holder or
+waiter. Attributes, the log and notes, which a traceback shows, name them. Only the text is in
+`args`; the rest travels with a pickled error as its attributes.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ class LockError(Exception):
     """Anything this package raises about a lock.
 
     Attributes:
-        may_be_done: True if a caller that tries again may do its work twice. A hook of ``on_commit`` raised the
-            error, after COMMIT; or Redis did not confirm the end of a hold, a release or a commit.
+        may_be_done: True if a caller that tries again may do its work twice. A hook of
+            ``on_commit`` raised the error, after COMMIT; or Redis did not confirm the end of a
+            hold, a release or a commit.
     """
 
     may_be_done = False
@@ -78,7 +80,10 @@ class LockTimeout(LockNotAvailable):
 
 
 class QueueFull(LockNotAvailable):
-    """Somebody else holds the lock, and as many wait for it as its `max_waiting` allows. The caller did not wait."""
+    """Somebody else holds the lock, and as many wait for it as its `max_waiting` allows.
+
+    The caller did not wait.
+    """
 
 
 class Wait(NamedTuple):
@@ -86,8 +91,8 @@ class Wait(NamedTuple):
 
     Attributes:
         names: The locks it waits for.
-        mode: "exclusive", "shared", "permit", a mode of rows or, for a shared hold that wants to become
-            exclusive, "upgrade".
+        mode: "exclusive", "shared", "permit", a mode of rows or, for a shared hold that wants to
+            become exclusive, "upgrade".
         who: Who waits, as text for people: host, pid, thread or task, and what it runs.
         where: The line of code that waits.
     """
@@ -143,7 +148,10 @@ class StaleHold(LockLost):
 
 
 class UnfencedWrite(LockError):
-    """A row whose model has ``fenced = "required"`` was to be changed without a hold. Nothing was written."""
+    """A row whose model has ``fenced = "required"`` was to be changed without a hold.
+
+    Nothing was written.
+    """
 
 
 class LockNotHeld(LockError):

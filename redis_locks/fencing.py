@@ -43,7 +43,10 @@ _SAVE_ARGUMENTS = ("force_insert", "force_update", "using", "update_fields")
 
 
 class FenceField(_Column):
-    """The column that keeps a fencing token. Forms and serializers leave it out, and migrations see a plain one."""
+    """The column that keeps a fencing token.
+
+    Forms and serializers leave it out, and migrations see a plain one.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"default": 0, **options, "editable": False, "serialize": False})
@@ -58,23 +61,29 @@ class FenceField(_Column):
 class FencedModel(models.Model):
     """A row that keeps the fencing token of the last hold that touched it.
 
-    A write is fenced by itself where code around it has the row's lock: the one that `fenced_by` declares, or that of
-    `lock_rows`. So ``instance.save()``, forms, serializers and generic views need not know of it.
+    A write is fenced by itself where code around it has the row's lock: the one that `fenced_by`
+    declares, or that of `lock_rows`. So ``instance.save()``, forms, serializers and generic views
+    need not know of it.
 
-    Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first. Write with
-    ``save(hold=hold)``, ``delete(hold=hold)`` or ``Model.objects.fenced(hold).update(...)``. All four raise
-    `StaleHold` if the hold is lost, or a later hold of the lock has touched the row in one of these ways. After any
-    other read, the late write of an older hold is accepted until the first write, which then overwrites it. All writes
-    of a row must be under the same lock, for the fencing tokens of different locks are not in one order. A write
-    without a hold is not checked and leaves the fence as it is. With ``fenced = "required"`` in the class body, it
-    raises `UnfencedWrite`, unless it only inserts new rows. Raw SQL, cascades, and Django's deserializer are not seen.
+    Read with ``Model.objects.fenced(hold).get(...)``: that gives the row the fencing token first.
+    Write with ``save(hold=hold)``, ``delete(hold=hold)`` or
+    ``Model.objects.fenced(hold).update(...)``. All four raise `StaleHold` if the hold is lost, or a
+    later hold of the lock has touched the row in one of these ways. After any other read, the late
+    write of an older hold is accepted until the first write, which then overwrites it. All writes
+    of a row must be under the same lock, for the fencing tokens of different locks are not in one
+    order. A write without a hold is not checked and leaves the fence as it is. With ``fenced =
+    "required"`` in the class body, it raises `UnfencedWrite`, unless it only inserts new rows. Raw
+    SQL, cascades, and Django's deserializer are not seen.
     """
 
     fenced: ClassVar[Literal["optional", "required"]] = "optional"
-    """"required": rows are changed and deleted under a hold only. "optional": without one as well."""
+    """"required": rows are changed and deleted under a hold only. "optional": without one as well.
+    """
 
     fenced_by: ClassVar[str | None] = None
-    """The name of the lock that a row is under, as a template over its attributes: ``"order:{pk}"``. None: none is declared."""
+    """The name of the lock that a row is under, as a template over its attributes:
+    ``"order:{pk}"``. None: none is declared.
+    """
 
     _fencing_token: int | None = None
     """That of the hold under which it is being saved."""
@@ -107,11 +116,11 @@ class FencedModel(models.Model):
         """Save, under `hold` if one is given (or its fencing token), else under that of the row's lock around the caller.
 
         Raises:
-            StaleHold: The hold is lost (found without asking anybody), or a later hold read, wrote or
-                deleted the row. Nothing is saved.
+            StaleHold: The hold is lost (found without asking anybody), or a later hold read, wrote
+                or deleted the row. Nothing is saved.
             UnfencedWrite: There is no hold, the model requires one, and the row is not new.
-            IntegrityError: There is no hold, the model requires one, and a new instance has the primary key of a
-                row that is there.
+            IntegrityError: There is no hold, the model requires one, and a new instance has the
+                primary key of a row that is there.
             TypeError: There is a hold, and another argument has no name.
         """
         if hold is None:
@@ -212,7 +221,8 @@ class FencedModel(models.Model):
         """Match no row that a later hold touched. The condition stands in the UPDATE itself."""
         token = self._fencing_token
         if base_qs.model is not owner_of(type(self)):
-            # The table of a parent or child; the one with the fence refuses for all, in one transaction.
+            # The table of a parent or child; the one with the fence refuses for all, in one
+            # transaction.
             return super()._do_update(base_qs, using, pk_val, values, *args, **kwargs)
         if token is None:
             values = [value for value in values if value[0].name != FENCE]

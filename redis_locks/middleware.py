@@ -53,13 +53,15 @@ class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, besi
     """Middleware, sync or async: what locks raise anywhere under a view is answered, not a status of 500.
 
     Contention, a deadlock and an optimistic transaction that met too many others are answered with
-    CONFLICT_STATUS, a server that cannot be asked with 503. A name that is too long, or that cannot be a name, is
-    answered with 404, as it comes from the URL. The other two answers have Retry-After and are HTML, plain text
-    or JSON, as the client asks; views of Django REST framework use its renderers. The templates are
-    ``redis_locks/locked.html`` and ``unavailable.html``, and the same with ``.txt`` and ``.json``.
+    CONFLICT_STATUS, a server that cannot be asked with 503. A name that is too long, or that cannot
+    be a name, is answered with 404, as it comes from the URL. The other two answers have
+    Retry-After and are HTML, plain text or JSON, as the client asks; views of Django REST framework
+    use its renderers. The templates are ``redis_locks/locked.html`` and ``unavailable.html``, and
+    the same with ``.txt`` and ``.json``.
 
-    A view's error rolls its transaction back before it is answered. What it did outside of one stays done.
-    An error with `may_be_done` is left to Django: a client that came back would repeat the work.
+    A view's error rolls its transaction back before it is answered. What it did outside of one
+    stays done. An error with `may_be_done` is left to Django: a client that came back would repeat
+    the work.
     """
 
     def process_exception(

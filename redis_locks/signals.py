@@ -16,13 +16,13 @@ fact.
 | ``deadlock_detected`` | a wait was ended for the others in ``event.circle`` to go on |
 | ``lock_unavailable`` | an acquire failed because the server could not be asked; ``event.reason`` says why |
 
-A hold that moves is acquired once and released, or lost, once. Its last process tells ``event.held``
-seconds since the acquire, with its way and all holders in between. So statistics and metrics count it
-as one acquire, where that was, and as one hold, where it ends.
+A hold that moves is acquired once and released, or lost, once. Its last process tells
+``event.held`` seconds since the acquire, with its way and all holders in between. So statistics and
+metrics count it as one acquire, where that was, and as one hold, where it ends.
 
 A hold that is dropped without release, or whose release could not be told to Redis, ends with its
-lease and without a signal; so does a wait that is cancelled. One signal is for all locks of a set, or,
-of a set in several partitions, for those of one partition.
+lease and without a signal; so does a wait that is cancelled. One signal is for all locks of a set,
+or, of a set in several partitions, for those of one partition.
 
 The signals of jobs are sent with one frozen payload, ``event``. Their ``sender`` is the class of
 the description: `run_once`, or a class derived from it.
@@ -36,15 +36,15 @@ the description: `run_once`, or a class derived from it.
 | ``run_exhausted`` | `RunEvent` | no attempt is left: to whose attempt was the last, and to all who ask later |
 | ``run_error`` | `RunEvent` | this process's attempt failed, or Redis could not be asked |
 
-``lock_alert`` is sent with `LockAlert` as ``sender`` and one frozen payload, ``event``, an `AlertEvent`.
-One of all processes that call `diagnosis.check_alerts` sends it. It does so when a rule of
-``REDIS_LOCKS["ALERTS"]`` begins to fire, once an hour while it does, and when it is over.
+``lock_alert`` is sent with `LockAlert` as ``sender`` and one frozen payload, ``event``, an
+`AlertEvent`. One of all processes that call `diagnosis.check_alerts` sends it. It does so when a
+rule of ``REDIS_LOCKS["ALERTS"]`` begins to fire, once an hour while it does, and when it is over.
 
 A receiver, of locks or of jobs, runs where the lock is used and delays that, so it should be quick.
-Receivers of ``lock_acquired`` and ``run_acquired`` run while the lock is held. In async code a plain
-receiver runs in the event loop, not in a thread as with Django's own signals. So it must not block
-there: a receiver that does I/O should be ``async def``. ``lock_lost`` may come in a thread or task of
-its own.
+Receivers of ``lock_acquired`` and ``run_acquired`` run while the lock is held. In async code a
+plain receiver runs in the event loop, not in a thread as with Django's own signals. So it must not
+block there: a receiver that does I/O should be ``async def``. ``lock_lost`` may come in a thread or
+task of its own.
 """
 
 from __future__ import annotations

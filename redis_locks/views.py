@@ -84,13 +84,17 @@ class RedisLockMixin(View):
     """Whether the hold is verified just before COMMIT."""
 
     lock_on_unavailable: OnUnavailable | Unset = UNSET
-    """"respond", "raise" or "proceed": what happens when Redis cannot be asked; see `redis_lock`."""
+    """"respond", "raise" or "proceed": what happens when Redis cannot be asked; see `redis_lock`.
+    """
 
     lock_max_waiting: int | None = None
-    """How many requests may wait for the lock; the next one is answered as other contention, at once."""
+    """How many requests may wait for the lock; the next one is answered as other contention, at
+    once.
+    """
 
     lock_methods: ClassVar[Collection[str]] = ("POST", "PUT", "PATCH", "DELETE")
-    """The HTTP methods that take the lock. A method that the view lacks takes none, and gets 405."""
+    """The HTTP methods that take the lock. A method that the view lacks takes none, and gets 405.
+    """
 
     hold: Hold | None = None
     """The hold while a request is handled under the lock; None for other methods."""
@@ -157,7 +161,9 @@ class RedisLockMixin(View):
             raise TypeError(msg)
 
     def get_lock_name(self) -> str | None:
-        """Return the lock's name for this request: `lock_name`, filled in. Override it for other names.
+        """Return the lock's name for this request: `lock_name`, filled in.
+
+        Override it for other names.
 
         None: this request takes no lock.
         """
@@ -267,7 +273,10 @@ class RedisLockMixin(View):
             return await sync_to_async(self._request_lock)()
 
     def _request_lock(self) -> Lock | None:
-        """Return the lock of this request; None if it takes none. Raises Http404 for a text that cannot be a name."""
+        """Return the lock of this request; None if it takes none.
+
+        Raises Http404 for a text that cannot be a name.
+        """
         try:
             name = self.get_lock_name()
             return None if name is None else self._lock_named(validate_name(name))
@@ -280,7 +289,8 @@ class RedisLockMixin(View):
         lock = _described(name, self.lock_mode, self.lock_capacity, **options)
         view = type(self)
         template = self.lock_name or f"{view.__module__}.{view.__qualname__}"
-        # Its name is as the request gives it, with braces perhaps, also where `lock` is a semaphore.
+        # Its name is as the request gives it, with braces perhaps, also where `lock` is a
+        # semaphore.
         return lock.of_call((name,), varied(lock.options, template=template))
 
 
@@ -301,7 +311,10 @@ def _require_spelling(view: type) -> None:
 
 
 async def _called(hook: Callable[..., Any], error: Exception) -> HttpResponseBase:
-    """Return what a hook of an async view returns. Where it is no coroutine function, it may ask the database."""
+    """Return what a hook of an async view returns.
+
+    Where it is no coroutine function, it may ask the database.
+    """
     answer = hook(error) if iscoroutinefunction(hook) else await sync_to_async(hook)(error)
     answered: HttpResponseBase = await answer if isawaitable(answer) else answer
     return answered

@@ -32,7 +32,8 @@ MARKS = [
 @contextmanager
 def launched() -> Iterator[Browser]:
     """A browser for the length of the block."""
-    # Playwright runs an event loop in this thread. So blocking locks are refused here, as Django's database is.
+    # Playwright runs an event loop in this thread. So blocking locks are refused here, as Django's
+    # database is.
     unsafe = mock.patch.dict(os.environ, {"DJANGO_ALLOW_ASYNC_UNSAFE": "true"})
     with unsafe, sync_playwright() as playwright:
         # Containers run as root and have a small /dev/shm.

@@ -33,7 +33,8 @@ for _number, _handler in (
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
 
-# With this set, as in many images, each worker and each process of a test would compile every module anew.
+# With this set, as in many images, each worker and each process of a test would compile every
+# module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -47,7 +48,10 @@ MADE_BY_MIGRATE = {"auth_permission", "django_content_type", "django_migrations"
 
 
 def _empty_tables(case: Any) -> None:
-    """Delete what a test committed. Django's flush then makes all permissions anew, which takes longer than most tests."""
+    """Delete what a test committed.
+
+    Django's flush then makes all permissions anew, which takes longer than most tests.
+    """
     for alias in case._databases_names(include_mirrors=False):
         connection = connections[alias]
         tables = set(connection.introspection.django_table_names(include_views=False))

@@ -6,7 +6,8 @@ import socket
 from contextlib import suppress
 from random import SystemRandom
 
-# Below those that systems give to outgoing connections: one of them could take the port before the server does.
+# Below those that systems give to outgoing connections: one of them could take the port before the
+# server does.
 PORTS = range(10_000, 32_000)
 
 

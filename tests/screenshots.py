@@ -1,8 +1,9 @@
 """Take the pictures in README: `nox -s screenshots`, or `python -m tests.screenshots`.
 
-They show the demo's site in headless Chromium, with money that is really moved, and locks that are really held and
-waited for. Only the figures of the hour before are made up, as nobody wants to wait for that hour. The pictures of the
-comparison, which wants a quiet machine for some minutes, is taken with --comparison only.
+They show the demo's site in headless Chromium, with money that is really moved, and locks that are
+really held and waited for. Only the figures of the hour before are made up, as nobody wants to wait
+for that hour. The pictures of the comparison, which wants a quiet machine for some minutes, is
+taken with --comparison only.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Nothing listens at the default: a test that bypasses the fixture fails instead of using somebody's server.
+# Nothing listens at the default: a test that bypasses the fixture fails instead of using somebody's
+# server.
 REDIS_URL = os.environ.get("REDIS_LOCKS_TEST_URL", "unix:///nonexistent/redis-locks-tests.sock")
 CACHES = {"default": {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": REDIS_URL}}
 # Some tests look at every key; those of the statistics switch them on.

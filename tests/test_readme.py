@@ -53,7 +53,10 @@ LINK = re.compile(r"(?<!`)\]\((?![a-z]+:|#)([^)#\s]+)(?:#([^)\s]+))?\)")
 
 
 def examples(text: str) -> Iterator[str]:
-    """Yield the Python blocks. Comments that readers don't see say what is given, and what is so then."""
+    """Yield the Python blocks.
+
+    Comments that readers don't see say what is given, and what is so then.
+    """
     for indent, code in EXAMPLE.findall(text):
         yield re.sub(rf"^{indent}", "", code, flags=re.MULTILINE)
 

@@ -108,7 +108,8 @@ def check_request(sender: object, recipient: object, cents: object) -> None:
     """Refuse a transfer that cannot be right, before anything is sent.
 
     Raises:
-        InvalidTransfer: The amount is not a positive whole number of cents, or both accounts are the same.
+        InvalidTransfer: The amount is not a positive whole number of cents, or both accounts are
+            the same.
     """
     # bool is an int in Python, and True cents is surely a mistake.
     if isinstance(cents, bool) or not isinstance(cents, int):

@@ -1,7 +1,8 @@
 """Autocompletion over a sorted set, as in chapter 6 of "Redis in Action": with WATCH, and simplified by a lock.
 
-Names of a guild's members are lower-case letters. Two marks go around all names that begin with a prefix: what lies
-between their places is the answer. Today's ZRANGEBYLEX needs no marks; this is about several steps that belong together.
+Names of a guild's members are lower-case letters. Two marks go around all names that begin with a
+prefix: what lies between their places is the answer. Today's ZRANGEBYLEX needs no marks; this is
+about several steps that belong together.
 """
 
 from __future__ import annotations

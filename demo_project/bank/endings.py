@@ -31,7 +31,8 @@ def one_line_endings() -> Iterator[None]:
     """Turn signals and failures of the block into one line for standard error, and clean up before it.
 
     Raises:
-        CommandError: The block was stopped by Ctrl-C, SIGTERM or a closed pipe, or a server did not answer.
+        CommandError: The block was stopped by Ctrl-C, SIGTERM or a closed pipe, or a server did not
+            answer.
     """
     # What the library warns of on the way is in that line, too.
     logging.getLogger("redis_locks").addHandler(logging.NullHandler())

@@ -90,7 +90,8 @@ class Measurement(models.Model):
     missing_cents = models.BigIntegerField()
     # Accounts that ended below zero, or paid out more than they had.
     overdrawn = models.PositiveIntegerField()
-    # Transfers that asked for all that an account had held a moment before, and how many of these were refused.
+    # Transfers that asked for all that an account had held a moment before, and how many of these
+    # were refused.
     overdrafts = models.PositiveIntegerField(default=0)
     prevented = models.PositiveIntegerField(default=0)
     # To the Redis server, for each transfer; None where earlier versions did not count them.

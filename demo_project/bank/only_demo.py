@@ -55,7 +55,8 @@ def _give_signs(ended: threading.Event) -> None:
             try:
                 _ours().update(seen=timezone.now())
             except Error:
-                # A database that is busy, or restarts, does not end the demo. The next sign connects anew.
+                # A database that is busy, or restarts, does not end the demo. The next sign
+                # connects anew.
                 connection.close()
     finally:
         connection.close()

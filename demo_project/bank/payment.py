@@ -1,7 +1,7 @@
 """One payment: the order, the commands that read and move the money, and the receipt.
 
-A lock that Redis does not know of cannot stop a write. Under such a lock the write is one script, which also checks
-whether this operation was applied before.
+A lock that Redis does not know of cannot stop a write. Under such a lock the write is one script,
+which also checks whether this operation was applied before.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Receipt:
     """What became of a transfer.
 
     Attributes:
-        operation_id: Hand it in again to repeat the call safely after an error whose outcome is unknown.
+        operation_id: Hand it in again to repeat the call safely after an error whose outcome is
+            unknown.
         retries: How often the strategy had to start again or ask again before it succeeded.
         moved: False when an earlier call with this operation id had moved the money already.
     """

@@ -91,7 +91,9 @@ def check_actors() -> None:
 
 
 class Actor:
-    """A process of its own that runs a module. It reads its job as a line of JSON, and prints lines of JSON.
+    """A process of its own that runs a module.
+
+    It reads its job as a line of JSON, and prints lines of JSON.
 
     It ends with its own block, or with that of `actors_end`.
 
@@ -104,7 +106,8 @@ class Actor:
         self.who = who
         with _STAGE.entering(self):
             self._process = self._start(module)
-        # Not in its arguments, which every user of the machine can read: a job may have a password in it.
+        # Not in its arguments, which every user of the machine can read: a job may have a password
+        # in it.
         self.tell(json.dumps(job))
 
     @staticmethod
@@ -116,7 +119,8 @@ class Actor:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            # Ctrl-C is for us, who end it. In our session, so that the kernel ends it with us even while it is stopped.
+            # Ctrl-C is for us, who end it. In our session, so that the kernel ends it with us even
+            # while it is stopped.
             process_group=0,
         )
 

@@ -78,7 +78,8 @@ class Proxy:
     """
 
     def __init__(self, url: str, path: str) -> None:
-        # The pool counts all that it has ever made: by its own limit of 100, the proxy would soon end.
+        # The pool counts all that it has ever made: by its own limit of 100, the proxy would soon
+        # end.
         self._servers = redis.ConnectionPool.from_url(url, max_connections=_UNBOUNDED)
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(path)

@@ -21,7 +21,8 @@ from .models import Comparison, Demo
 from .persistence import no_own_server
 
 LOCK_NAME = "bank:comparison"
-"""Of all runs, as they would disturb each other. Runs on other servers are found in the database."""
+"""Of all runs, as they would disturb each other. Runs on other servers are found in the database.
+"""
 
 Measured = Callable[[], None]
 Check = Callable[[], None]
@@ -59,8 +60,9 @@ class Recorder(Generic[P]):
     """Runs plans, and records them.
 
     Args:
-        measure: Does all that a plan says. It is given the plan, the run's row, and two functions. It calls the first
-            after each measurement, and the second several times a second, which raises once the run is to end.
+        measure: Does all that a plan says. It is given the plan, the run's row, and two functions.
+            It calls the first after each measurement, and the second several times a second, which
+            raises once the run is to end.
         clear: Removes from Redis what a run has left there whose process died.
     """
 

@@ -73,8 +73,8 @@ class MeasuredServer:
 def measured_server() -> Iterator[MeasuredServer]:
     """Have the server that is measured while the block runs.
 
-    Where the bank has started its own server, another one is started. So the clicks of visitors are not counted, and do
-    not wait for the disk. Otherwise ``REDIS_URL`` says what is to be measured.
+    Where the bank has started its own server, another one is started. So the clicks of visitors are
+    not counted, and do not wait for the disk. Otherwise ``REDIS_URL`` says what is to be measured.
 
     Raises:
         CannotMeasure: The server did not start, or ended during the block.
@@ -82,7 +82,8 @@ def measured_server() -> Iterator[MeasuredServer]:
     if no_own_server():
         yield MeasuredServer(get_redis_connection("default"))
         return
-    # On the disk of the rows, if they are in SQLite: the usual temporary directory of many systems is in memory.
+    # On the disk of the rows, if they are in SQLite: the usual temporary directory of many systems
+    # is in memory.
     place = server_file(settings.DATABASES["default"], settings.BASE_DIR).parent
     with ExitStack() as stack:
         try:

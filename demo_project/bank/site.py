@@ -65,7 +65,8 @@ class Site:
     def serving(self) -> Iterator[None]:
         """Answer requests while the block runs."""
         self._server.set_app(StaticFilesHandler(get_wsgi_application()))
-        # Pages that are not found are no news for the terminal. After the line above, which sets logging up.
+        # Pages that are not found are no news for the terminal. After the line above, which sets
+        # logging up.
         requests = logging.getLogger("django.request")
         requests.setLevel(logging.ERROR)
         # A server that does not answer is explained by the page, and by the command's last line.

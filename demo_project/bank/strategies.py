@@ -1,6 +1,7 @@
 """The table of strategies: every way to move money, in a sentence, with the code that the page shows.
 
-A new strategy is one entry of ``STRATEGIES``; commands, forms, the comparison and its page take it from here.
+A new strategy is one entry of ``STRATEGIES``; commands, forms, the comparison and its page take it
+from here.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class Kind(Enum):
 
 
 class Durability(Enum):
-    """What survives a crash of the machine. Only strategies of the same durability are ranked with each other."""
+    """What survives a crash of the machine.
+
+    Only strategies of the same durability are ranked with each other.
+    """
 
     MEMORY = "Redis, in memory"
     AOF = "Redis, AOF always"
@@ -65,7 +69,8 @@ class Strategy:
         label: Its name on the page.
         text: What it does, in a sentence or two.
         kind: What it is compared for.
-        round_trips: How often a transfer without a conflict goes to the Redis server; None if it depends.
+        round_trips: How often a transfer without a conflict goes to the Redis server; None if it
+            depends.
         transfer: Moves the money of one order.
         shown: The code to read on the page: functions, whose source is shown, and texts of Lua.
         books: Where its accounts are kept.
@@ -311,7 +316,8 @@ def transfer_funds(
         recipient: Account id.
         cents: Amount, at least 1.
         strategy: A key of ``STRATEGIES``.
-        operation_id: Names this transfer; a second call with the same one moves nothing. None: a new one.
+        operation_id: Names this transfer; a second call with the same one moves nothing. None: a
+            new one.
         marker_seconds: How long the bank remembers the operation id.
         work_seconds: How long to work between reading and writing.
 
@@ -319,7 +325,8 @@ def transfer_funds(
         InvalidTransfer: Amount or accounts make no sense.
         UnknownAccount: One of the accounts does not exist.
         InsufficientFunds: The sender's balance is lower than the amount.
-        TooMuchContention: Others kept the accounts changing or locked for too long; nothing was moved.
+        TooMuchContention: Others kept the accounts changing or locked for too long; nothing was
+            moved.
         LockLost: The lease of a lock ended before the write, so nothing was moved.
         ValueError: There is no such strategy.
     """

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 MAX_ATTEMPTS = 200
 LEASE_SECONDS = 10.0
 _FIRST_PAUSE = 0.0005
-# About as long as a few transfers take: longer pauses starve those who pause, shorter ones collide again.
+# About as long as a few transfers take: longer pauses starve those who pause, shorter ones collide
+# again.
 _LONGEST_PAUSE = 0.002
 
 
@@ -85,7 +86,8 @@ def watch_by_hand(conn: redis.Redis, order: Order) -> Receipt:
         for attempt in range(MAX_ATTEMPTS):
             try:
                 pipe.watch(sender, recipient, order.marker)  # type: ignore[no-untyped-call]
-                # WatchError also reports a lost connection, so the write may have happened: the marker knows.
+                # WatchError also reports a lost connection, so the write may have happened: the
+                # marker knows.
                 if pipe.exists(order.marker):
                     return Receipt(order.operation_id, attempt, moved=False)
                 balance = parse_balance(order.sender, pipe.hget(sender, FIELD))
@@ -163,7 +165,10 @@ def explicit_lock(_conn: redis.Redis, order: Order) -> Receipt:
 
 
 def unprotected(conn: redis.Redis, order: Order) -> Receipt:
-    """The warning example: read, then write, as if nobody else were there. It loses and invents money."""
+    """The warning example: read, then write, as if nobody else were there.
+
+    It loses and invents money.
+    """
     sender, recipient = account_key(order.sender), account_key(order.recipient)
     sender_cents = parse_balance(order.sender, conn.hget(sender, FIELD))
     recipient_cents = parse_balance(order.recipient, conn.hget(recipient, FIELD))

@@ -1,11 +1,12 @@
 """The two locks of "Redis in Action", after their algorithms, and the one that today's servers make possible.
 
-The book has SETNX with EXPIRE, and Lua. Its author wished for a command that deletes a key with a certain value.
-Redis 8.4 and Valkey 9.0 have one, so SET with NX and PX acquires, and that command releases.
+The book has SETNX with EXPIRE, and Lua. Its author wished for a command that deletes a key with a
+certain value. Redis 8.4 and Valkey 9.0 have one, so SET with NX and PX acquires, and that command
+releases.
 
-All ask again every millisecond until the lock is free. The listings' faults are left out. A lock without an
-expiry is recognised by today's reply (-1), and replies are compared as bytes. The release never hides an
-error of the block.
+All ask again every millisecond until the lock is free. The listings' faults are left out. A lock
+without an expiry is recognised by today's reply (-1), and replies are compared as bytes. The
+release never hides an error of the block.
 """
 
 from __future__ import annotations

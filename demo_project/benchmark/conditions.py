@@ -14,7 +14,8 @@ LEASE, WAIT = 10, 60
 """Seconds, of each lock that can be told."""
 
 Take = Callable[[], AbstractContextManager[object]]
-"""Makes what is to be entered for one acquire; what that yields may have `tries`, else it was one."""
+"""Makes what is to be entered for one acquire; what that yields may have `tries`, else it was one.
+"""
 
 
 def one_server(using: str | None) -> redis.Redis:

@@ -52,7 +52,8 @@ class Figures:
         acquires: How often they got it.
         fairness: Jain's index of the clients' acquires.
         p99_wait: Seconds that 99 % of all waits did not exceed.
-        commands_per_acquire: Commands that clients sent, by the server's count; None without an acquire.
+        commands_per_acquire: Commands that clients sent, by the server's count; None without an
+            acquire.
         rounds: How often they got it in each turn.
     """
 

@@ -1,8 +1,9 @@
 """Forks the workers of a `WorkerPool` from one process that has loaded all they need.
 
-As prefork servers do, for the same two reasons. Ten workers start in the time of one, and share the memory
-of their code. ``python -m demo_project.benchmark.fork_server MODULE INPUT OUTPUT …`` gives each worker two of
-the file descriptors that it inherited as standard input and output, and ends when all of them have.
+As prefork servers do, for the same two reasons. Ten workers start in the time of one, and share the
+memory of their code. ``python -m demo_project.benchmark.fork_server MODULE INPUT OUTPUT …`` gives
+each worker two of the file descriptors that it inherited as standard input and output, and ends
+when all of them have.
 """
 
 from __future__ import annotations

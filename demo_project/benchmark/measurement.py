@@ -35,7 +35,8 @@ class Contest:
     Attributes:
         subjects: The keys of the locks.
         clients: The numbers of clients.
-        seconds: For how long each lock is measured with each number of clients, all its turns together.
+        seconds: For how long each lock is measured with each number of clients, all its turns
+            together.
         using: On which server.
         rounds: In how many turns; None: in turns of `SLICE_SECONDS` at most.
     """
@@ -67,8 +68,8 @@ def measure(
 ) -> Mapping[Turn, Figures]:
     """Measure everything; return the figures by lock and number of clients.
 
-    Blocks for the plan's seconds times its locks times its numbers of clients, and a little more. When it returns
-    or raises, the clients are gone, and with them the keys that they made.
+    Blocks for the plan's seconds times its locks times its numbers of clients, and a little more.
+    When it returns or raises, the clients are gone, and with them the keys that they made.
 
     Args:
         plan: What to measure.

@@ -59,7 +59,8 @@ class WorkerPool:
         module: Its ``main()`` is what each of them runs, and calls `worker_loop.serve`.
         size: How many processes to start.
         grace: Seconds that a worker may take to get ready, and to report after the end of its job.
-        check: Called several times a second while workers work; what it raises ends the wait and the workers.
+        check: Called several times a second while workers work; what it raises ends the wait and
+            the workers.
 
     Raises:
         ImproperlyConfigured: The processes could not find Django's settings.

@@ -27,7 +27,8 @@ class Subject:
         key: What users and figures call it.
         label: What people read.
         open: Given the server and the name of a lock, returns what takes that lock.
-        keys_of: Given the name of a lock, returns the Redis keys that it has while somebody uses it.
+        keys_of: Given the name of a lock, returns the Redis keys that it has while somebody uses
+            it.
         sends: The commands of the server's statistics that make up what clients send.
         module: A module that must be installed.
         missing: Given the server, says what it lacks to be measured, or "".

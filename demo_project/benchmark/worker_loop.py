@@ -1,7 +1,8 @@
 """The other end of a `WorkerPool`: what a worker process does with its jobs.
 
-One JSON line in, one out: a job is answered with ``ready`` and the process's id; the line after it says at which time
-of the monotonic clock to begin; the report follows. The end of input ends the process, so that no worker outlives the run.
+One JSON line in, one out: a job is answered with ``ready`` and the process's id; the line after it
+says at which time of the monotonic clock to begin; the report follows. The end of input ends the
+process, so that no worker outlives the run.
 """
 
 from __future__ import annotations

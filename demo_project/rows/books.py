@@ -1,4 +1,7 @@
-"""Accounts that are rows: how to create, read and remove them. No Redis client is needed, and none is used."""
+"""Accounts that are rows: how to create, read and remove them.
+
+No Redis client is needed, and none is used.
+"""
 
 from __future__ import annotations
 

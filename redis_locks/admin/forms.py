@@ -10,7 +10,10 @@ from redis_locks.inspection.filters import Filter
 
 
 class FilterForm(forms.Form):
-    """The filters of the list, by GET; a field that is wrong is as good as empty. Chips and the search set them."""
+    """The filters of the list, by GET; a field that is wrong is as good as empty.
+
+    Chips and the search set them.
+    """
 
     q = forms.CharField(required=False)
     host = forms.CharField(required=False)

@@ -1,4 +1,7 @@
-"""The head of the list: is anything wrong? How many hold and wait, the oldest wait, and how the server is."""
+"""The head of the list: is anything wrong?
+
+How many hold and wait, the oldest wait, and how the server is.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ from redis_locks.inspection.time_limit import within
 from redis_locks.values.text import printable
 
 _VITALS_KEPT = 15.0
-"""Seconds for which this process shows what it read of the server: that takes a connection of its own."""
+"""Seconds for which this process shows what it read of the server: that takes a connection of its
+own.
+"""
 
 _QUICK = 0.1
 """Seconds that a survey may take without being kept for other readers."""
@@ -118,7 +123,9 @@ def _warning(known: Vitals) -> str:
 
 
 _BADGE_WAITS, _BADGE_KEPT = 1.0, 5.0
-"""Seconds in which the server must answer, and for which this process shows what it answered, or that it did not."""
+"""Seconds in which the server must answer, and for which this process shows what it answered, or
+that it did not.
+"""
 
 _kept: WeakKeyDictionary[Backend, tuple[float, Vitals | None]] = WeakKeyDictionary()
 _surveys: WeakKeyDictionary[
@@ -165,10 +172,12 @@ def shared_survey(*, using: str | None = None, most: int, named: Named | None) -
 
 
 def contended_now() -> list[Queues | None]:
-    """Return which locks have waiters, for each server; at most some seconds old. None: it does not say so at once.
+    """Return which locks have waiters, for each server; at most some seconds old.
 
-    Locks, as a waiter for several stands in several queues, which do not tell who it is. Blocks for a second for
-    each server at most.
+    None: it does not say so at once.
+
+    Locks, as a waiter for several stands in several queues, which do not tell who it is. Blocks for
+    a second for each server at most.
     """
     return [_contended_at(using) for using in get_settings().server_names]
 

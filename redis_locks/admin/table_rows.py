@@ -97,7 +97,9 @@ class PartyRow:
     label: str
     host: str
     host_url: str
-    """The list of the locks for which this host is among the first ten; empty if it is not known, or nothing is to lead there."""
+    """The list of the locks for which this host is among the first ten; empty if it is not known,
+    or nothing is to lead there.
+    """
     pid: str
     unit: str
     mode: str

@@ -1,6 +1,7 @@
 """The picture of a lock's last minutes or hours: holds as bars, waits as lines above them, troubles as marks.
 
-Lengths are seconds. The page's script moves the part that shows, so that the edge at the right is now.
+Lengths are seconds. The page's script moves the part that shows, so that the edge at the right is
+now.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ MOST_WAITS = 25
 
 _LANE, _GAP, _MARKS = 20, 4, 16
 _FAR = 36_000
-"""How long the bar of a hold that goes on is: longer than anybody looks at the page without news."""
+"""How long the bar of a hold that goes on is: longer than anybody looks at the page without news.
+"""
 
 _TROUBLES = {
     "timed_out": gettext_lazy("%(time)s: waited in vain: %(who)s"),
@@ -93,7 +95,10 @@ _TROUBLES = {
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A hold or a wait. Texts, for no reader's separators fit SVG; `look` is "past", "lost", "now" or "wait"."""
+    """A hold or a wait.
+
+    Texts, for no reader's separators fit SVG; `look` is "past", "lost", "now" or "wait".
+    """
 
     x: str
     width: str

@@ -1,8 +1,8 @@
 """System checks of views and their transactions, found by walking the URLconf.
 
-The outermost lock of a view opens the transactions of ATOMIC_REQUESTS itself. Any other lock is acquired
-inside these, and one of them keeps it, unless the lock's options say otherwise. What runs around
-that lock has no transaction.
+The outermost lock of a view opens the transactions of ATOMIC_REQUESTS itself. Any other lock is
+acquired inside these, and one of them keeps it, unless the lock's options say otherwise. What runs
+around that lock has no transaction.
 """
 
 from __future__ import annotations

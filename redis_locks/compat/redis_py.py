@@ -153,15 +153,15 @@ class Lock(_Queueing, RedisLock):
 
     - Waiters of this class get the lock in arrival order, and the release notifies the first one.
     - The lock may end without a notification, by redis-py's own release or by its `timeout`. The
-      first waiter notices within 0.1 s, even if `sleep` is longer. A shorter `sleep` counts, down to
-      0.01 s.
-    - An interrupted acquire almost never leaves the lock behind. Give it a `timeout`: without one, what
-      is left stays for ever. An interrupted release almost always releases. A release that failed, say because the
-      server did not answer, can be called again.
+      first waiter notices within 0.1 s, even if `sleep` is longer. A shorter `sleep` counts, down
+      to 0.01 s.
+    - An interrupted acquire almost never leaves the lock behind. Give it a `timeout`: without one,
+      what is left stays for ever. An interrupted release almost always releases. A release that
+      failed, say because the server did not answer, can be called again.
     - `redis_locks.lock_timeout` and `redis_locks.lock_deadline` bound its waits as
       `blocking_timeout` does.
-    - No call but `release` ends a lock. `extend` and `reacquire` with a time of 0 or less raise LockError; redis-py
-      deletes the key, and returns True.
+    - No call but `release` ends a lock. `extend` and `reacquire` with a time of 0 or less raise
+      LockError; redis-py deletes the key, and returns True.
     - A thread that did not acquire a `thread_local` lock does not own it; redis-py raises
       AttributeError.
     """
@@ -196,7 +196,8 @@ class Lock(_Queueing, RedisLock):
         """Release the lock and hand it to the first waiter.
 
         Raises:
-            redis.exceptions.LockNotOwnedError: The `timeout` had passed, or somebody deleted the key.
+            redis.exceptions.LockNotOwnedError: The `timeout` had passed, or somebody deleted the
+                key.
             redis.exceptions.LockError: This lock, or this thread, does not hold it.
             redis.exceptions.RedisError: The server could not be asked; call again.
         """

@@ -1,7 +1,7 @@
 """How a compat lock waits: it asks, listens, and asks again in case nobody notifies it.
 
-A release of ours notifies the waiter that gets the lock. A release of redis-py's, or an expiry, notifies
-nobody. So the first waiter asks every `POLL` seconds as well.
+A release of ours notifies the waiter that gets the lock. A release of redis-py's, or an expiry,
+notifies nobody. So the first waiter asks every `POLL` seconds as well.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _MOST_TURNS = 10
 async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sleep: float) -> bool:
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
-    `sleep` shortens the pause between two questions, down to 10 ms. Whatever it raises, and whatever keeps the
-    caller from taking note of the lock: call `abandon` then.
+    `sleep` shortens the pause between two questions, down to 10 ms. Whatever it raises, and
+    whatever keeps the caller from taking note of the lock: call `abandon` then.
     """
     until = float("inf") if wait is None else monotonic() + wait
     poll = min(max(sleep, _SHORTEST_POLL), POLL)

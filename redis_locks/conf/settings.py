@@ -44,12 +44,13 @@ _CONNECTION: Final = "REDIS_LOCKS['CONNECTION']"
 class Settings(NamedTuple):
     """The values of REDIS_LOCKS, with defaults filled in.
 
-    ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait)
-    or None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when another waiter asks).
-    ``servers`` are further values as ``connection``, by name. ``max_hold`` None means 30 leases of the lock.
-    ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the seconds for all waits of a request; None: no bound.
-    ``reply_timeout`` are the seconds that a call gives a silent server, ``release_timeout`` those of a release.
-    ``alerts`` None means `DEFAULT_ALERTS`. ``name_function`` None leaves names as they are given.
+    ``wait``, ``lease`` and ``deadlock_timeout`` are seconds; ``wait`` may be 0 (do not wait) or
+    None (wait for ever), ``deadlock_timeout`` None (look for deadlocks only when another waiter
+    asks). ``servers`` are further values as ``connection``, by name. ``max_hold`` None means 30
+    leases of the lock. ``warn_order`` None means as DEBUG of Django. ``request_deadline`` are the
+    seconds for all waits of a request; None: no bound. ``reply_timeout`` are the seconds that a
+    call gives a silent server, ``release_timeout`` those of a release. ``alerts`` None means
+    `DEFAULT_ALERTS`. ``name_function`` None leaves names as they are given.
     """
 
     connection: str = "default"

@@ -18,7 +18,9 @@ MAX_REPLICAS = 100
 MAX_HISTORY = 1000
 """Most past holds of a lock that the server keeps: about 200 KB, of at most 2,000 locks."""
 LEAST_CONNECTIONS, MOST_CONNECTIONS = 10, 10_000
-"""Bounds of MAX_CONNECTIONS: two connections only listen, and each other one may need a second one for large replies."""
+"""Bounds of MAX_CONNECTIONS: two connections only listen, and each other one may need a second one
+for large replies.
+"""
 MAX_PARTITIONS = 16_384
 """A Redis Cluster has this many hash slots; more partitions would share them."""
 

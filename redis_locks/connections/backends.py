@@ -47,7 +47,8 @@ _MOST_TERMS: Final = 512
 """How many terms a server remembers."""
 
 _PATIENCE = 0.25
-"""Seconds for which a question is asked again when connections break; it is asked twice at least."""
+"""Seconds for which a question is asked again when connections break; it is asked twice at least.
+"""
 
 
 class Backend:
@@ -65,8 +66,8 @@ class Backend:
     """Whether that is less than it waits for any other reply."""
 
     def __init__(self, endpoint: Endpoint | ClusterEndpoint, prefix: str, partitions: int) -> None:
-        # Not above: they import redis-py, which takes Django's start longer than all of this app, and
-        # many processes, such as `manage.py migrate`, take no lock.
+        # Not above: they import redis-py, which takes Django's start longer than all of this app,
+        # and many processes, such as `manage.py migrate`, take no lock.
         from redis_locks.drivers.asynchronous import AsyncDriver
         from redis_locks.drivers.blocking import BlockingDriver
         from redis_locks.drivers.cluster import AsyncClusterDriver, BlockingClusterDriver

@@ -16,7 +16,8 @@ from redis_locks.connections.client_twins import blocking_twin
 from redis_locks.drivers.addresses import check_database
 from redis_locks.exceptions import LockBackendError
 
-# Where a cache has what gives its clients: that of django-redis or django-valkey, and that of django-cachex.
+# Where a cache has what gives its clients: that of django-redis or django-valkey, and that of
+# django-cachex.
 _CLIENT_ATTRIBUTES = ("client", "adapter")
 
 _ADVICE = (

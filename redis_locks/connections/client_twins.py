@@ -1,6 +1,7 @@
 """Clients of redis.asyncio and of valkey-py, as blocking clients of redis-py for the same server.
 
-valkey-py is a fork of redis-py, so the classes of its connections have twins of the same names there.
+valkey-py is a fork of redis-py, so the classes of its connections have twins of the same names
+there.
 """
 
 from __future__ import annotations

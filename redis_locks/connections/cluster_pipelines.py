@@ -34,7 +34,8 @@ class QueuedOnCluster:
     def __init__(self, pipe: Any) -> None:
         self._pipe = pipe
         self._is_async = isinstance(pipe, AsyncClusterPipeline)
-        # redis-py shows neither of them; what its own pipelines call `command_stack` stays empty here.
+        # redis-py shows neither of them; what its own pipelines call `command_stack` stays empty
+        # here.
         strategy = pipe._execution_strategy  # noqa: SLF001 - no public way
         queued = strategy._command_queue  # noqa: SLF001 - as above
         self.arguments: list[Sequence[Any]] = [each.args for each in queued]

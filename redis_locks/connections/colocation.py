@@ -10,9 +10,9 @@ from redis_locks.values.keys import Keys, partition_of, validate_name
 def key_beside(name: str, key: str) -> str:
     """Return the name of a key, made from `key`, in the cluster slot of the lock `name`.
 
-    So ``read=`` and ``Hold.commit`` reach it on a cluster, and a transaction that watches several of
-    them is possible. It is another one when ``REDIS_LOCKS["PARTITIONS"]`` changes: data has to move then.
-    Asks nobody. On a single server any key will do, this one as well.
+    So ``read=`` and ``Hold.commit`` reach it on a cluster, and a transaction that watches several
+    of them is possible. It is another one when ``REDIS_LOCKS["PARTITIONS"]`` changes: data has to
+    move then. Asks nobody. On a single server any key will do, this one as well.
 
     Raises:
         TypeError: `name` or `key` is not a string.

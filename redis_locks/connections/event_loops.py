@@ -15,8 +15,8 @@ class PerLoop(Generic[T]):
     """Makes an object when a loop first asks for one, and closes it when the loop ends.
 
     For each loop, an async generator is started and left suspended: `asyncio.run` and others shut a
-    loop's async generators down before they close it. A WeakKeyDictionary would never let go, because
-    the objects refer to their loops.
+    loop's async generators down before they close it. A WeakKeyDictionary would never let go,
+    because the objects refer to their loops.
     """
 
     def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[object]]) -> None:

@@ -61,11 +61,11 @@ def resolve(using: str | None = None) -> Endpoint | ClusterEndpoint:
     Does not connect. The answer is kept, so that a callable is called once per process.
 
     Args:
-        using: A name in REDIS_LOCKS["SERVERS"], a CACHES alias, a URL, or a dotted path. The alias is one of
-            django-redis, django-valkey or Django's own Redis cache. The scheme is redis, rediss, unix,
-            redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster, or the same with valkey for redis.
-            The path names a callable that returns a ``redis.Redis`` or a ``RedisCluster``, blocking or asyncio,
-            or valkey-py's classes of the same kind.
+        using: A name in REDIS_LOCKS["SERVERS"], a CACHES alias, a URL, or a dotted path. The alias
+            is one of django-redis, django-valkey or Django's own Redis cache. The scheme is redis,
+            rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster, or the
+            same with valkey for redis. The path names a callable that returns a ``redis.Redis`` or
+            a ``RedisCluster``, blocking or asyncio, or valkey-py's classes of the same kind.
 
     Raises:
         ImproperlyConfigured: ``using`` names nothing that can hold locks.
@@ -107,7 +107,9 @@ def _find(spec: str) -> _Resolved:
 
 
 def verify(spec: str, servers: Collection[str]) -> None:
-    """Raise ImproperlyConfigured if ``spec`` cannot be resolved; calls no user code. `servers` are the names in SERVERS.
+    """Raise ImproperlyConfigured if ``spec`` cannot be resolved; calls no user code.
+
+    `servers` are the names in SERVERS.
 
     A dotted path is imported but not called, because the callable may well connect.
     """

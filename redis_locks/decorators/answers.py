@@ -42,7 +42,10 @@ class HttpAnswer(NamedTuple):
 
 
 def is_answered(error: BaseException) -> TypeGuard[LockError]:
-    """Whether to answer `error` with Retry-After. Not if the work may be done: the client would do it twice."""
+    """Whether to answer `error` with Retry-After.
+
+    Not if the work may be done: the client would do it twice.
+    """
     return isinstance(error, ANSWERED) and not error.may_be_done
 
 

@@ -152,7 +152,8 @@ def _bare(decorator: str) -> str:
 def _is_being_defined(function: object) -> bool:
     """Whether a frame that calls us is defining `function`, and has no name for it yet.
 
-    So it stands below a decorator without parentheses. A function that is passed as an argument has a name there.
+    So it stands below a decorator without parentheses. A function that is passed as an argument has
+    a name there.
     """
     inner: object = inspect.unwrap(function) if callable(function) else function
     if isinstance(inner, (classmethod, staticmethod)):

@@ -1,7 +1,7 @@
 """Tasks of ``django.tasks`` that are queued once; see `unique_task`.
 
-A backend names a message once it has queued it, and hands only arguments to the worker. So here a message has a
-token of its own, which the worker finds under the lock's name.
+A backend names a message once it has queued it, and hands only arguments to the worker. So here a
+message has a token of its own, which the worker finds under the lock's name.
 """
 
 from __future__ import annotations
@@ -142,8 +142,9 @@ class Delivery:
             )
             return None
         ran = monotonic() - self._began
-        # A hold that began later is the next message's: ours has ended meanwhile. Two clocks measure this, the
-        # server's in milliseconds, and they may run at rates that differ a little.
+        # A hold that began later is the next message's: ours has ended meanwhile. Two clocks
+        # measure this, the server's in milliseconds, and they may run at rates that differ a
+        # little.
         ours = [
             each
             for each in (info.holders if info else ())

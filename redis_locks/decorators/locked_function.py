@@ -42,7 +42,9 @@ Args = tuple[Any, ...]
 Kwargs = Mapping[str, Any]
 
 _PLAIN = (HttpResponseBase, type(None), int, str, dict)
-"""Common types that are not awaitable. `isawaitable` takes a tenth of the time that a locked call takes."""
+"""Common types that are not awaitable. `isawaitable` takes a tenth of the time that a locked call
+takes.
+"""
 
 
 @dataclass(frozen=True, slots=True)

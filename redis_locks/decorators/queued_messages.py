@@ -1,10 +1,11 @@
 """A message in a task queue, and the lock that it holds until its task begins or ends.
 
-So a second message is refused. An operator sees the first one and can release it. A lost message holds no
-longer than its lease.
+So a second message is refused. An operator sees the first one and can release it. A lost message
+holds no longer than its lease.
 
-A message may be delivered twice. With ``until="end"``, each of its runs shares the lock by a hold of its own. So the last run to end frees
-the name. A cooldown is a shared hold, too, which nobody renews.
+A message may be delivered twice. With ``until="end"``, each of its runs shares the lock by a hold
+of its own. So the last run to end frees the name. A cooldown is a shared hold, too, which nobody
+renews.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ _AT_ONCE = 500
 """How many messages are withdrawn in a round trip, so that others do not wait for long."""
 
 _SENDING_MS = 60_000
-"""The lease of a message while it is being sent. The process may die before, and then only the lease ends the lock."""
+"""The lease of a message while it is being sent. The process may die before, and then only the
+lease ends the lock.
+"""
 
 _NOBODY = "queuedTask"
 """In the place of a process's name in the tokens of messages, which are no process's."""
@@ -125,7 +128,10 @@ class Message(NamedTuple):
         return await brief.queue(side, again=again)
 
     async def sent(self, side: Side, delay: float) -> None:
-        """Keep the lock for a message that is in the queue now, and due in `delay` seconds. Logs errors."""
+        """Keep the lock for a message that is in the queue now, and due in `delay` seconds.
+
+        Logs errors.
+        """
         try:
             await self._extend(side, self.request(side, delay))
         except LockError as error:

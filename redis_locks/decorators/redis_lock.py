@@ -50,7 +50,9 @@ if TYPE_CHECKING:
     Otherwise = typing_extensions.TypeVar("Otherwise", default=Never)
 else:
     Otherwise = TypeVar("Otherwise")
-"""What a call returns in place of the function's value: None with "skip", what `on_conflict` returns, or nothing."""
+"""What a call returns in place of the function's value: None with "skip", what `on_conflict`
+returns, or nothing.
+"""
 
 Name = str | Callable[..., str | Sequence[str]] | None
 
@@ -79,21 +81,23 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             use `Lock`, which takes any text as it is.
         *more: Templates or names of further locks, acquired with it all at once or not at all.
         on_conflict: What a call does when somebody else holds the lock. "raise": raise
-            LockNotAvailable or LockTimeout. "skip": return None without calling the
-            function. "retry": in a Celery task, queue the task again with a growing, jittered
-            pause, as often as its ``max_retries`` allows; elsewhere raise. It does so if Redis cannot be asked, too. A callable: return
-            what ``on_conflict(error, *args, **kwargs)`` returns (awaited, for an async
-            function). None: a view answers with `conflict_status` and Retry-After, anything else
-            raises. A function is taken for a view if its first or second positional argument is a
-            request. A helper that gets a request but is no view wants "raise".
+            LockNotAvailable or LockTimeout. "skip": return None without calling the function.
+            "retry": in a Celery task, queue the task again with a growing, jittered pause, as often
+            as its ``max_retries`` allows; elsewhere raise. It does so if Redis cannot be asked,
+            too. A callable: return what ``on_conflict(error, *args, **kwargs)`` returns (awaited,
+            for an async function). None: a view answers with `conflict_status` and Retry-After,
+            anything else raises. A function is taken for a view if its first or second positional
+            argument is a request. A helper that gets a request but is no view wants "raise".
         conflict_status: HTTP status of that answer; None is REDIS_LOCKS["CONFLICT_STATUS"].
         read: In a block: Redis commands that only read, answered in `Hold.read`; see `Lock`.
-        **options: What else `Lock` takes, with these differences. `label` of a view is "GET /path", if it is not given;
-            of another function it is its module and qualified name. Under ATOMIC_REQUESTS a view's lock is around
-            the transaction; with ``scope="transaction"`` in it. ``on_unavailable="respond"`` lets a view answer 503
-            with Retry-After; anything else raises.
+        **options: What else `Lock` takes, with these differences. `label` of a view is "GET /path",
+            if it is not given; of another function it is its module and qualified name. Under
+            ATOMIC_REQUESTS a view's lock is around the transaction; with ``scope="transaction"`` in
+            it. ``on_unavailable="respond"`` lets a view answer 503 with Retry-After; anything else
+            raises.
 
-    A view takes the lock for all methods but HEAD and OPTIONS, and those that a class-based view lacks.
+    A view takes the lock for all methods but HEAD and OPTIONS, and those that a class-based view
+    lacks.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.

@@ -36,7 +36,8 @@ def respond(
 ) -> HttpResponseBase:
     """Return the answer to a request that did not get its lock, with Retry-After.
 
-    It is HTML, plain text or JSON, as the client asks, or what Django REST framework makes of an error.
+    It is HTML, plain text or JSON, as the client asks, or what Django REST framework makes of an
+    error.
 
     Args:
         error: One of `answers.ANSWERED`.
@@ -95,7 +96,8 @@ def note_queue(error: LockNotAvailable, names: Sequence[str], using: str | None)
 
     Leaves it as it is if Redis cannot be asked: it is a hint only.
     """
-    # Not above: most processes never inspect a lock, and to import this takes Django's start a while.
+    # Not above: most processes never inspect a lock, and to import this takes Django's start a
+    # while.
     from redis_locks import inspection
 
     with suppress(LockBackendError):

@@ -40,8 +40,8 @@ class Semaphore(redis_lock[Otherwise]):
             waits until all permits are back.
         capacity: How many may hold it at once, 1 to 1,000,000.
         on_conflict: As for `redis_lock`.
-        **options: As for `redis_lock`, but for those that only a lock has: mode, reentrant, crash_release, at_least
-            and read. In one transaction one permit is taken.
+        **options: As for `redis_lock`, but for those that only a lock has: mode, reentrant,
+            crash_release, at_least and read. In one transaction one permit is taken.
 
     Raises:
         TypeError: An argument has the wrong type.

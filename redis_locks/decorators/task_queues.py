@@ -79,8 +79,8 @@ def requeue(error: LockError) -> NoReturn:
 def requeue_uncounted(error: LockNotAvailable) -> NoReturn:
     """Have the Celery task that runs here run again, however often, for the wait has an end: the holder's.
 
-    Its ``max_retries`` are left for failures of its own. The pause is half to all of what is left of the
-    holder's lease, so that a dead holder is followed soon.
+    Its ``max_retries`` are left for failures of its own. The pause is half to all of what is left
+    of the holder's lease, so that a dead holder is followed soon.
 
     Raises:
         Retry: Celery's; the task is queued again.
@@ -137,7 +137,8 @@ def with_function(task: DjangoTaskT, function: Callable[..., Any]) -> DjangoTask
 def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> None:
     """Raise if ``function`` is a task, or wraps one: its queue would run the function inside, undecorated.
 
-    An operation of django-ninja is refused alike. Tasks of django-q2 are plain functions, which can be decorated.
+    An operation of django-ninja is refused alike. Tasks of django-q2 are plain functions, which can
+    be decorated.
 
     Args:
         function: What is to be decorated.

@@ -19,28 +19,31 @@ OnDuplicate = Literal["skip", "first"]
 class unique_task:  # noqa: N801 - used as a decorator, so it reads like a function
     """A task that is queued once: while one message is queued, `enqueue` and `delay` add no second one.
 
-    For ``django.tasks``, or its backport, it stands above ``@task``. For Celery it is an option of a task whose base is
-    `redis_locks.integrations.celery.UniqueTask`. Immutable; safe at import time.
+    For ``django.tasks``, or its backport, it stands above ``@task``. For Celery it is an option of
+    a task whose base is `redis_locks.integrations.celery.UniqueTask`. Immutable; safe at import
+    time.
 
-    It drops messages, and does not keep two tasks from running at once: a message may be delivered twice.
-    Where that matters, put `redis_lock` below the task decorator, too.
+    It drops messages, and does not keep two tasks from running at once: a message may be delivered
+    twice. Where that matters, put `redis_lock` below the task decorator, too.
 
     Args:
-        name: As for `redis_lock`: a template over the task's parameters, such as ``"invoice:{invoice_id}"``; a
-            callable that gets the call's arguments; or None for the function's own name, whatever the arguments.
-        until: "start": the next message may be queued as soon as the task begins, and so sees what changes
-            while it runs. "end": not before the task has ended, its retries included. If the message is delivered
-            twice, not before the last of its runs has ended.
-        lease: Seconds after which a message counts as lost. They count from when the task is due, and anew from
-            when it begins. While it runs they are renewed.
-        cooldown: Seconds for which no message is queued after the task has begun, or with until="end" has ended. 0:
-            none.
-        on_duplicate: What `enqueue` and `delay` return instead of a second message. "skip": None. "first": the
-            result of the first message; for Celery only.
+        name: As for `redis_lock`: a template over the task's parameters, such as
+            ``"invoice:{invoice_id}"``; a callable that gets the call's arguments; or None for the
+            function's own name, whatever the arguments.
+        until: "start": the next message may be queued as soon as the task begins, and so sees what
+            changes while it runs. "end": not before the task has ended, its retries included. If
+            the message is delivered twice, not before the last of its runs has ended.
+        lease: Seconds after which a message counts as lost. They count from when the task is due,
+            and anew from when it begins. While it runs they are renewed.
+        cooldown: Seconds for which no message is queued after the task has begun, or with
+            until="end" has ended. 0: none.
+        on_duplicate: What `enqueue` and `delay` return instead of a second message. "skip": None.
+            "first": the result of the first message; for Celery only.
         using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
-        database: For ``django.tasks``: the alias of the database that the queue is in. If a transaction there is
-            rolled back, the message is gone, and the task may be queued again at once. None: the queue is in no
-            database, or a rolled-back message may keep the next one out until its lease ends.
+        database: For ``django.tasks``: the alias of the database that the queue is in. If a
+            transaction there is rolled back, the message is gone, and the task may be queued again
+            at once. None: the queue is in no database, or a rolled-back message may keep the next
+            one out until its lease ends.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.

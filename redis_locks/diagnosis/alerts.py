@@ -81,12 +81,15 @@ class _Trouble(NamedTuple):
 
 
 def check_alerts(*, using: str | None = None) -> list[AlertEvent]:
-    """Return the alerts that fire now; tell of those that began or ended. Blocks for some round trips.
+    """Return the alerts that fire now; tell of those that began or ended.
+
+    Blocks for some round trips.
 
     Told by the logger ``redis_locks.alerts`` and the signal ``lock_alert``, by one process of all.
 
     Args:
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
 
     Raises:
         ImproperlyConfigured: REDIS_LOCKS is wrong.

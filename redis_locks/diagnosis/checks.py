@@ -19,12 +19,16 @@ from redis_locks.inspection.time_limit import bounded
 REACHABLE = "server"
 """The check that the server answers; if it fails, there are no others but `OUTAGES`."""
 OUTAGES = "outages"
-"""The check that calls are answered; if the server cannot be reached, it tells of calls that failed."""
+"""The check that calls are answered; if the server cannot be reached, it tells of calls that
+failed.
+"""
 SCRIPTING = "scripting"
 """The check that the server runs scripts; if it fails, there are no others after it."""
 
 _ANSWERS_WITHIN = 2.75
-"""Seconds in which a server must take a connection and answer. To find it may take several questions, as with Sentinels."""
+"""Seconds in which a server must take a connection and answer. To find it may take several
+questions, as with Sentinels.
+"""
 
 
 def _reachable(probe: Probe) -> Outcome:
@@ -59,11 +63,12 @@ _OF_THE_WHOLE = {"locking", "shared cache", "cluster"}
 def diagnose(*, using: str | None = None) -> list[Finding]:
     """Return what each check of the server, or of a cluster's masters, found; blocks for some dozens of round trips each.
 
-    That the server cannot be reached is a finding as well, within 3 s. Then the only other one is of calls of this process
-    that have failed.
+    That the server cannot be reached is a finding as well, within 3 s. Then the only other one is
+    of calls of this process that have failed.
 
     Args:
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
 
     Raises:
         ImproperlyConfigured: `using` or a setting is wrong.

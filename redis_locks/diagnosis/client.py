@@ -69,7 +69,10 @@ def clock(probe: Probe) -> Outcome:
 
 
 def away(probe: Probe) -> Outcome | None:
-    """Return since when the server has not answered calls of this process; None if it has. Asks nobody."""
+    """Return since when the server has not answered calls of this process; None if it has.
+
+    Asks nobody.
+    """
     breaker = probe.endpoint.breaker
     if not breaker.trouble:
         return None

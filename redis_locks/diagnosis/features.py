@@ -21,7 +21,8 @@ _NO_WRITES = ("NOREPLICAS", "MISCONF")
 class _Feature(NamedTuple):
     name: str
     works: Callable[[Probe, Any], bool]
-    """Whether it does; gets a connection of its own. Raises redis-py's errors, which say no, too."""
+    """Whether it does; gets a connection of its own. Raises redis-py's errors, which say no, too.
+    """
     without: str
     """What does not work without it."""
     is_needed: bool = True

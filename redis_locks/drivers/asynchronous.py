@@ -42,13 +42,16 @@ T = TypeVar("T")
 
 
 _Awaited = tuple[asyncio.Future[Any], float, int, list[Any]]
-"""What gets the replies, when they were asked for, how many there are in a list (0: one by itself), and those that came."""
+"""What gets the replies, when they were asked for, how many there are in a list (0: one by itself),
+and those that came.
+"""
 
 
 class AsyncLink(ServerLink, asyncio.Protocol):
     """A connection that all tasks share: replies come in the order of the commands, messages in between.
 
-    redis-py opens the connection (address, TLS, credentials, database). After that only its transport is used.
+    redis-py opens the connection (address, TLS, credentials, database). After that only its
+    transport is used.
     """
 
     def __init__(
@@ -436,7 +439,8 @@ class UnsharedDriver(AsyncDriver):
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         super().__init__(endpoint, prefix)
         self._idle: list[tuple[AsyncLink, float]] = []
-        """Those not in use, each with when it was given back; the last one is the next to be used."""
+        """Those not in use, each with when it was given back; the last one is the next to be used.
+        """
         self._closing: asyncio.TimerHandle | None = None
 
     def unshared(self) -> AsyncDriver:
@@ -462,7 +466,10 @@ class UnsharedDriver(AsyncDriver):
         return link
 
     def checkin(self, link: Link, token: str = "") -> None:  # noqa: ARG002 - nobody waits on it
-        """Give a link back. A broken one is dropped, and one whose user was cancelled before the reply."""
+        """Give a link back.
+
+        A broken one is dropped, and one whose user was cancelled before the reply.
+        """
         if isinstance(link, AsyncLink) and not link.broken:
             if link.is_waiting:
                 link.close()

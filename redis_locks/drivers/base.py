@@ -23,7 +23,10 @@ def argv(*words: bytes | str | int) -> list[bytes | str]:
 
 
 class LinkBroken(Exception):
-    """The connection failed; the command may have run or not. Repeat the call, with the same token, on a new link."""
+    """The connection failed; the command may have run or not.
+
+    Repeat the call, with the same token, on a new link.
+    """
 
 
 class Answered(LinkBroken):
@@ -47,7 +50,9 @@ class OutOfTime(Silent):
 
 
 CUT_SHORT: Final = 5.0
-"""Seconds to keep trying while connections are closed during the handshake. After that, the server counts as gone."""
+"""Seconds to keep trying while connections are closed during the handshake. After that, the server
+counts as gone.
+"""
 
 
 PARKED: Final = "+"
@@ -58,13 +63,17 @@ class Link(Protocol):
     """One connection that runs scripts and receives grants."""
 
     is_direct: bool
-    """Whether it is one connection to one server, over which packed calls go as they are; see `exchange`."""
+    """Whether it is one connection to one server, over which packed calls go as they are; see
+    `exchange`.
+    """
 
     def exchange(self, packet: bytes) -> Any:
-        """Send a packed command. Return its reply, unconverted; or None, and then `await answer()` returns it.
+        """Send a packed command.
 
-        Only of a link that `is_direct`. So one function serves blocking code, which has the reply at once, and async code.
-        Raises LinkBroken.
+        Return its reply, unconverted; or None, and then `await answer()` returns it.
+
+        Only of a link that `is_direct`. So one function serves blocking code, which has the reply
+        at once, and async code. Raises LinkBroken.
         """
 
     def exchange_all(self, packet: bytes, number: int) -> list[Any] | None:
@@ -86,12 +95,18 @@ class Link(Protocol):
         """Whether `subscribe` must be called before each script that may put a waiter into a queue."""
 
     async def subscribe(self, keys: Sequence[bytes]) -> None:
-        """Subscribe to the grants of the locks `keys`, and set `channel`. Raises LinkBroken, LockBackendError."""
+        """Subscribe to the grants of the locks `keys`, and set `channel`.
+
+        Raises LinkBroken, LockBackendError.
+        """
 
     async def call(self, script: Script, call: Call, reads: Sequence[bytes] = ()) -> list[Any]:
-        """Run a script, and packed commands after it, in one round trip. Return its reply and then theirs.
+        """Run a script, and packed commands after it, in one round trip.
 
-        Raises LinkBroken, LockBackendError. What a command answers with an error is an `ErrorReply`.
+        Return its reply and then theirs.
+
+        Raises LinkBroken, LockBackendError. What a command answers with an error is an
+        `ErrorReply`.
         """
 
     @property
@@ -99,10 +114,13 @@ class Link(Protocol):
         """The link that `bulk` returns, if it is open already."""
 
     async def bulk(self) -> Link:
-        """Return the link for replies of any size. Its connection is not subscribed; it is opened when first needed.
+        """Return the link for replies of any size.
 
-        The server disconnects a subscriber with more than 32 MB of output (``client-output-buffer-limit pubsub``).
-        Grants for waiters that asked on the bulk link arrive on this link. Raises as `Driver.checkout`.
+        Its connection is not subscribed; it is opened when first needed.
+
+        The server disconnects a subscriber with more than 32 MB of output
+        (``client-output-buffer-limit pubsub``). Grants for waiters that asked on the bulk link
+        arrive on this link. Raises as `Driver.checkout`.
         """
 
     tails: dict[object, str]
@@ -118,7 +136,10 @@ class Link(Protocol):
         """Run packed commands on the server that has `keys`, in one round trip; an error is an `ErrorReply`."""
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
-        """Run a script many times in one round trip. The reply of a call that failed is its exception."""
+        """Run a script many times in one round trip.
+
+        The reply of a call that failed is its exception.
+        """
 
     def packed(self, script: Script, call: Call) -> bytes:
         """Return the packed command that runs a script the server knows, to send among other commands."""
@@ -130,16 +151,24 @@ class Link(Protocol):
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
 
     quick_keys: frozenset[bytes] | None
-    """The locks whose last wait on this link was brief. They are asked for without a reply next time."""
+    """The locks whose last wait on this link was brief. They are asked for without a reply next
+    time.
+    """
 
     def can_skip_replies(self) -> bool:
         """Whether this link receives messages published by its own scripts when their replies are skipped."""
 
     def listens_parked(self) -> bool:
-        """Subscribe to the channel with the suffix `PARKED`. Return False if the server refuses. Raises LinkBroken."""
+        """Subscribe to the channel with the suffix `PARKED`.
+
+        Return False if the server refuses. Raises LinkBroken.
+        """
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
-        """Send `number` packed commands and return their replies, unconverted. Raises LinkBroken."""
+        """Send `number` packed commands and return their replies, unconverted.
+
+        Raises LinkBroken.
+        """
 
     def message_for(self, token: bytes) -> bytes | None:
         """Return the last message for `token` that has come, and drop all messages; None if there is none."""
@@ -156,7 +185,8 @@ class Driver(Protocol):
 
     description: str
     suspends: bool
-    """True if its callers are tasks of an event loop; False if they are threads, which it blocks."""
+    """True if its callers are tasks of an event loop; False if they are threads, which it blocks.
+    """
 
     reply_timeout: float
     """Seconds until an unanswered command counts as failed."""
@@ -165,10 +195,13 @@ class Driver(Protocol):
     """Whether the server obeys CLIENT REPLY SKIP; None: not known yet."""
 
     parks: bool
-    """Whether waiters may wait for their turn with BLPOP. False once the server has refused that."""
+    """Whether waiters may wait for their turn with BLPOP. False once the server has refused that.
+    """
 
     background: Any
-    """A `Background`, which goes on with what callers do not wait for any more; None: the lease ends it."""
+    """A `Background`, which goes on with what callers do not wait for any more; None: the lease
+    ends it.
+    """
 
     @property
     def breakers(self) -> Sequence[Any]:
@@ -189,14 +222,16 @@ class Driver(Protocol):
     async def checkout(self, token: str = "") -> Link:
         """Return a link. With a waiter's `token`, the link also keeps messages for that token.
 
-        If many waiters have links already, wait a moment for one that is given back, to keep connections few.
-        Raises Unreachable; LinkBroken, when a new connection broke before it was of use; and LockBackendError.
+        If many waiters have links already, wait a moment for one that is given back, to keep
+        connections few. Raises Unreachable; LinkBroken, when a new connection broke before it was
+        of use; and LockBackendError.
         """
 
     async def waiting_link(self, link: Link, token: str) -> Link:
         """Return the link on which to wait in a queue that was joined over `link`.
 
-        It is another link if so many wait that they must share one. Then join the queue again over that link.
+        It is another link if so many wait that they must share one. Then join the queue again over
+        that link.
         """
 
     def checkin(self, link: Link, token: str = "") -> None:

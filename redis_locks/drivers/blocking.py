@@ -1,7 +1,7 @@
 """The blocking driver: connections for the threads of a process.
 
-All its `async def` methods block and never suspend; `base.run_blocking` runs them. `connections.backends` makes one
-driver for each server, `cluster` one for each node.
+All its `async def` methods block and never suspend; `base.run_blocking` runs them.
+`connections.backends` makes one driver for each server, `cluster` one for each node.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ _PING = pack((b"PING",))
 class BlockingLink(ServerLink):
     """A connection used by one thread at a time, subscribed to a channel of its own for grants.
 
-    redis-py opens the connection (address, TLS, credentials, database). After that only its socket is used.
+    redis-py opens the connection (address, TLS, credentials, database). After that only its socket
+    is used.
     """
 
     __slots__ = (
@@ -143,7 +144,10 @@ class BlockingLink(ServerLink):
 
     @property
     def connection(self) -> Any:
-        """The connection of redis-py that it was opened by. Its slot comes before that of the socket, which it closes when both go."""
+        """The connection of redis-py that it was opened by.
+
+        Its slot comes before that of the socket, which it closes when both go.
+        """
         return self._connection
 
     def __del__(self) -> None:
@@ -266,7 +270,10 @@ class BlockingLink(ServerLink):
         return replies
 
     def _receiving_in_time(self) -> Callable[[int], bytes]:
-        """Return what waits for bytes as long as the thread has time. That is longer if they are many."""
+        """Return what waits for bytes as long as the thread has time.
+
+        That is longer if they are many.
+        """
         self._socket.settimeout(seconds_left(self._timeout))
         received, large = 0, MUCH
 
@@ -336,7 +343,8 @@ class BlockingLink(ServerLink):
     def can_skip_replies(self) -> bool:
         """Whether it receives what its own scripts publish; see `Link`.
 
-        Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too (https://github.com/redis/redis/pull/11875).
+        Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too
+        (https://github.com/redis/redis/pull/11875).
         """
         hello = self._connection.handshake_metadata or {}
         server, version = (
@@ -453,7 +461,8 @@ class SubscriptionLink(BlockingLink):
     def close(self) -> None:
         """End the connection; wakes the thread that listens, which then closes it.
 
-        If its number were free before that, another file could get it, on which the thread would go on to wait.
+        If its number were free before that, another file could get it, on which the thread would go
+        on to wait.
         """
         self.broken = True
         try:
@@ -476,7 +485,10 @@ class _Place:
 
 
 class _Opening:
-    """A link that is being opened. It counts until it is open or has failed; or, interrupted, until nobody has this."""
+    """A link that is being opened.
+
+    It counts until it is open or has failed; or, interrupted, until nobody has this.
+    """
 
     __slots__ = ("__weakref__",)
 
@@ -484,13 +496,14 @@ class _Opening:
 class BlockingDriver:
     """A pool of links for all threads of a process.
 
-    Waiters share a few links, so that a holder that releases never waits for a link behind those that wait for its lock.
-    See `shared_subscription` and `FEW`.
+    Waiters share a few links, so that a holder that releases never waits for a link behind those
+    that wait for its lock. See `shared_subscription` and `FEW`.
 
     Args:
         endpoint: The server.
         prefix: That of the keys.
-        most: How many connections the threads may have open, those that only listen included; None: any number.
+        most: How many connections the threads may have open, those that only listen included; None:
+            any number.
     """
 
     suspends = False
@@ -540,7 +553,10 @@ class BlockingDriver:
             return None
 
     async def checkout(self, token: str = "") -> Link:
-        """Return an idle link or a new one. If many threads wait, a waiter gets a shared one; see `Driver`."""
+        """Return an idle link or a new one.
+
+        If many threads wait, a waiter gets a shared one; see `Driver`.
+        """
         if (
             token
             and len(self._alone) >= self._most_alone
@@ -572,7 +588,10 @@ class BlockingDriver:
             self._opening.discard(opening)  # an error that somebody keeps would keep it, too
 
     async def checkout_for_asking(self) -> Link:
-        """Return an idle link or a new one. If many are open, first wait a moment for an idle one."""
+        """Return an idle link or a new one.
+
+        If many are open, first wait a moment for an idle one.
+        """
         try:
             return self._idle.pop()
         except IndexError:
@@ -592,8 +611,9 @@ class BlockingDriver:
     async def _given_back(self, few: float) -> BlockingLink | _Opening:
         """Return a link that another thread gives back, or what counts one more, which the caller shall open.
 
-        Links come back within about a round trip. If the server is far away, more are opened, one by one.
-        After `reply_timeout` it is not the distance: then each thread opens one, and finds out by itself.
+        Links come back within about a round trip. If the server is far away, more are opened, one
+        by one. After `reply_timeout` it is not the distance: then each thread opens one, and finds
+        out by itself.
 
         Raises:
             LinkBroken: None came back for as long, and the pool is at its size.
@@ -639,7 +659,10 @@ class BlockingDriver:
         return opening
 
     def _pause(self, since: float) -> float:
-        """Return for how many seconds to wait for a link. Raises OutOfTime, which says what kept it."""
+        """Return for how many seconds to wait for a link.
+
+        Raises OutOfTime, which says what kept it.
+        """
         try:
             return seconds_left(GROWTH)
         except OutOfTime:

@@ -6,8 +6,8 @@
 | checking | connections failed for as long as a reply may take, without an answer between | waits for the verdict, 0.25 s at most |
 | open | one more connection, opened to check that, is not answered either | fails at once, see `TRIAL` |
 
-Links say here when a connection fails, or is answered after that. A thread, which lives only while the breaker is not
-closed, connects now and then, and its first answer closes the breaker.
+Links say here when a connection fails, or is answered after that. A thread, which lives only while
+the breaker is not closed, connects now and then, and its first answer closes the breaker.
 """
 
 from __future__ import annotations
@@ -32,16 +32,20 @@ FIRST_PAUSE: Final = 0.5
 """Seconds between the first two probes."""
 
 LONGEST_PAUSE: Final = 5.0
-"""Seconds between two probes at most; each pause is twice the one before. While blocks run without their locks, it stays at the first."""
+"""Seconds between two probes at most; each pause is twice the one before. While blocks run without
+their locks, it stays at the first.
+"""
 
 CHECK: Final = 0.25
 """Seconds in which the connection that decides whether to open must be answered."""
 
 TRIAL: Final = 0.05
-"""Where connections are refused, one call in so many seconds tries by itself: it costs nobody anything.
+"""Where connections are refused, one call in so many seconds tries by itself: it costs nobody
+anything.
 
-So a server that was restarted is found by the next call. Where a connection costs time, only the thread tries. Then a
-call has it try at once, and waits so long for its verdict, once in `FIRST_PAUSE` seconds.
+So a server that was restarted is found by the next call. Where a connection costs time, only the
+thread tries. Then a call has it try at once, and waits so long for its verdict, once in
+`FIRST_PAUSE` seconds.
 """
 
 _FORGOTTEN: Final = 60.0
@@ -117,18 +121,26 @@ async def insisting(step: Coroutine[Any, Any, T]) -> T:
 
 
 def _insists() -> bool:
-    """Whether this thread runs such a coroutine. An interrupt may have kept an earlier one from being forgotten."""
+    """Whether this thread runs such a coroutine.
+
+    An interrupt may have kept an earlier one from being forgotten.
+    """
     step = _thread.insisting
     return step is not None and bool(step.cr_running)
 
 
 class Breaker:
-    """That of one server, or of one node of a cluster; all drivers of a process share it. See `breaker_of`."""
+    """That of one server, or of one node of a cluster; all drivers of a process share it.
+
+    See `breaker_of`.
+    """
 
     def __init__(self, description: str) -> None:
         self.description = description
         self.trouble = False
-        """Whether a connection has failed since the last answer. Only then it wants to hear of answers."""
+        """Whether a connection has failed since the last answer. Only then it wants to hear of
+        answers.
+        """
         self.state = State.CLOSED
         self._pools: WeakSet[Pool] = WeakSet()
         self._told = False
@@ -138,7 +150,10 @@ class Breaker:
         self.renew()
 
     def renew(self) -> None:
-        """Have new guards. After a fork the thread is the parent's; the next call that is turned away starts another."""
+        """Have new guards.
+
+        After a fork the thread is the parent's; the next call that is turned away starts another.
+        """
         # Re-entrant: a signal's handler may release a lock while its thread has the guard.
         self._guard = threading.RLock()
         self._wake = threading.Event()
@@ -225,7 +240,10 @@ class Breaker:
                 self._wake.set()
 
     async def admit(self, sleep: Callable[[float], Awaitable[None]]) -> None:
-        """Return if a call may connect, perhaps after a check of 0.25 s. Raises Away or, where a successor is likely, LinkBroken."""
+        """Return if a call may connect, perhaps after a check of 0.25 s.
+
+        Raises Away or, where a successor is likely, LinkBroken.
+        """
         while self.state is State.CHECKING and not _insists():
             await sleep(_LOOK)
         if self.state is not State.OPEN or _insists():
@@ -272,7 +290,10 @@ class Breaker:
         return True
 
     def check(self) -> bool:
-        """Find out whether the server answers. If not, be open. Return whether to go on probing; blocks."""
+        """Find out whether the server answers.
+
+        If not, be open. Return whether to go on probing; blocks.
+        """
         with self._guard:  # who starts the thread has it until there is something to find out
             target, state = self._target, self.state
         if target is not None and state is not State.CLOSED:
@@ -325,7 +346,10 @@ def _probe(reference: ref[Breaker], wake: threading.Event) -> None:
 
 
 def _goes_on(breaker: Breaker) -> bool:
-    """Probe, and return whether to go on. What the user's code raises, such as a handler of the log, ends no probing."""
+    """Probe, and return whether to go on.
+
+    What the user's code raises, such as a handler of the log, ends no probing.
+    """
     try:
         return breaker.check()
     except Exception:
@@ -337,7 +361,9 @@ _breakers: WeakValueDictionary[str, Breaker] = WeakValueDictionary()
 _making = threading.RLock()
 
 changed: list[Callable[[str, bool], object]] = []
-"""Called with the server, as text for people, and whether its breaker is open, when that changes. They must not block."""
+"""Called with the server, as text for people, and whether its breaker is open, when that changes.
+They must not block.
+"""
 
 
 def _tell_changed(breaker: Breaker) -> None:

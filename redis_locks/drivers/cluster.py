@@ -1,8 +1,8 @@
 """A cluster as one driver: each call goes to the node that has its partition.
 
-`connections.backends` makes it. Above it, only renewal knows of nodes. A node that does not have the slot refuses a
-call and does nothing. A call whose connection broke is repeated with its token. So the core handles a cluster as it
-handles a broken link: it tries again on a new one.
+`connections.backends` makes it. Above it, only renewal knows of nodes. A node that does not have
+the slot refuses a call and does nothing. A call whose connection broke is repeated with its token.
+So the core handles a cluster as it handles a broken link: it tries again on a new one.
 """
 
 from __future__ import annotations

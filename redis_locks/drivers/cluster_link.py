@@ -140,7 +140,8 @@ class ClusterLink(CallingLink):
 
     async def call(self, script: Script, call: Call, reads: Sequence[bytes] = ()) -> list[Any]:
         """Run a script and commands after it on the node that has its keys; see `Link`."""
-        # A waiter's channel is on the node that it has asked, and how long it waits is not ours to say.
+        # A waiter's channel is on the node that it has asked, and how long it waits is not ours to
+        # say.
         patience = 0.0 if self._subscribed_at is not None else PATIENCE
         return await self._routed(on_cluster(script), call, reads, patience)
 
@@ -151,8 +152,9 @@ class ClusterLink(CallingLink):
     async def _owner(self, keys: Sequence[bytes]) -> Address:
         """Return the node that has `keys`. Raises LinkBroken if a waiter listens on another one.
 
-        Another thread may have learned of a new owner since the waiter subscribed. Scripts there count no listener, and
-        pass the waiter over; but the old owner may still bring it what they told.
+        Another thread may have learned of a new owner since the waiter subscribed. Scripts there
+        count no listener, and pass the waiter over; but the old owner may still bring it what they
+        told.
         """
         address = await self._nodes.owner(slot_of(keys[0]))
         if self._subscribed_at is not None and self._subscribed_at != address:
@@ -201,8 +203,8 @@ class ClusterLink(CallingLink):
     async def _asking(self, script: Script, call: Call, error: Redirected, source: Address) -> Any:
         """Extend a lease whose keys have moved before the rest of their slot.
 
-        Nothing else is done there until it has the slot. A key made there would stand in the way of the
-        same key still to come.
+        Nothing else is done there until it has the slot. A key made there would stand in the way of
+        the same key still to come.
         """
         target = self._nodes.slots.address(error.host, error.port, source)
         commands = (_ASKING, pack_call(script, call, whole=True))

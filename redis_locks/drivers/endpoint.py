@@ -1,6 +1,7 @@
 """Where a server is, and how to open connections to it.
 
-`connections.resolution` makes an `Endpoint` from a setting; links and `manage.py locks doctor` connect with it.
+`connections.resolution` makes an `Endpoint` from a setting; links and `manage.py locks doctor`
+connect with it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ _USUAL_RETRY = redis.Redis().connection_pool.connection_kwargs["retry"]
 _USUAL_TIMEOUT = redis.Redis().connection_pool.connection_kwargs.get("socket_timeout")
 
 DEFAULT_TIMEOUT = 2.0
-"""Seconds until an unanswered connect or command counts as failed, unless the client or REPLY_TIMEOUT says otherwise."""
+"""Seconds until an unanswered connect or command counts as failed, unless the client or
+REPLY_TIMEOUT says otherwise.
+"""
 
 
 CLOSED: Final = "Connection closed by server."
@@ -98,15 +101,18 @@ class Shape:
 class Endpoint:
     """A server: the connection class, its arguments, and a name for people without password.
 
-    Connections made here speak RESP3, because grants arrive beside replies, and never decode; those with a
-    `shape` do as that says. They never retry by themselves, because the core repeats a call with its token.
+    Connections made here speak RESP3, because grants arrive beside replies, and never decode; those
+    with a `shape` do as that says. They never retry by themselves, because the core repeats a call
+    with its token.
     """
 
     connection_class: type[AbstractConnection]
     kwargs: Mapping[str, Any]
     description: str
     in_cluster: bool = False
-    """Whether it is a node of a cluster. Its connections subscribe to partitions when they need them."""
+    """Whether it is a node of a cluster. Its connections subscribe to partitions when they need
+    them.
+    """
     retry: Any = None
     """The client's `retry`, unless it is what redis-py gives each client."""
     unheeded: tuple[str, ...] = ()
@@ -114,7 +120,9 @@ class Endpoint:
     shape: Shape | None = None
     """How replies look to the user's code; None: the connections are for commands of ours."""
     default_timeout: float = DEFAULT_TIMEOUT
-    """Seconds until an unanswered connect or command counts as failed, where the client does not say."""
+    """Seconds until an unanswered connect or command counts as failed, where the client does not
+    say.
+    """
     breaker: Breaker = field(init=False)
     """That of the server, whichever endpoint names it."""
 
@@ -232,7 +240,9 @@ class Endpoint:
         return self.sentinels is not None
 
     def blocking_connection(self, within: float | None = None) -> AbstractConnection:
-        """Return a new blocking connection, not yet connected. Its steps share the time that the thread has.
+        """Return a new blocking connection, not yet connected.
+
+        Its steps share the time that the thread has.
 
         `within`: seconds that each step takes at most, in place of the endpoint's.
         """
@@ -247,7 +257,10 @@ class Endpoint:
         )
 
     def found(self, within: float | None = None) -> Handshake:
-        """Return what a new connection comes to; an error reply is an answer, too. See `blocking_connection`. Blocks."""
+        """Return what a new connection comes to; an error reply is an answer, too.
+
+        See `blocking_connection`. Blocks.
+        """
         connection: Any = self.blocking_connection(within)
         try:
             connection.connect()
@@ -273,7 +286,8 @@ class Endpoint:
         return kind(**{**kwargs, **self._common(kind), "socket_timeout": None})
 
     def _common(self, kind: type[Any]) -> dict[str, Any]:
-        # Without a `protocol` the user's client speaks that of its release of redis-py: RESP2 before 8.
+        # Without a `protocol` the user's client speaks that of its release of redis-py: RESP2
+        # before 8.
         ours = {"protocol": 3, "decode_responses": False}
         return {
             **without_notifications(kind),

@@ -1,7 +1,7 @@
 """Take a parent's connections away from its forked child.
 
-Links register here. For the server, a socket lives as long as any process has it open. If a child kept
-the socket of a waiter, the waiter would seem alive after its process was killed.
+Links register here. For the server, a socket lives as long as any process has it open. If a child
+kept the socket of a waiter, the waiter would seem alive after its process was killed.
 """
 
 from __future__ import annotations

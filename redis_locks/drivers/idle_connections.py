@@ -1,4 +1,7 @@
-"""Close connections that nobody has used for a minute. One thread does so for all pools of a process, while any has a connection."""
+"""Close connections that nobody has used for a minute.
+
+One thread does so for all pools of a process, while any has a connection.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A thread that listens on a connection which sends no commands.
 
-`ThreadRenewer` learns from it at once that a hold was force-released. `shared_subscription` receives grants with it,
-for threads that wait without a connection of their own.
+`ThreadRenewer` learns from it at once that a hold was force-released. `shared_subscription`
+receives grants with it, for threads that wait without a connection of their own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ PAUSES: Final = (0.0, 0.05, 0.25, 1.0)
 """Seconds to pause before each attempt to connect again; the last one from then on."""
 
 SILENCE: Final = 30.0
-"""Seconds without a message after which a connection is tested: a router may have forgotten it, which it does not say."""
+"""Seconds without a message after which a connection is tested: a router may have forgotten it,
+which it does not say.
+"""
 
 
 class Subscription(Protocol):
@@ -41,8 +43,8 @@ class Subscription(Protocol):
     ) -> None:
         """Call `receiver` with each message, until the connection breaks: raises LinkBroken.
 
-        Returns after `silence` seconds without one (None: never), once it has asked the server for a
-        sign of life; a second silence without that is a broken connection.
+        Returns after `silence` seconds without one (None: never), once it has asked the server for
+        a sign of life; a second silence without that is a broken connection.
         """
 
     def close(self) -> None:
@@ -76,7 +78,8 @@ class ListenerThread:
     Args:
         connect: Opens a link; raises LinkBroken or LockBackendError.
         receiver: Gets each message, in that thread.
-        reconnected: Is called after the connection was gone for a while: messages may have been lost.
+        reconnected: Is called after the connection was gone for a while: messages may have been
+            lost.
         silence: In place of `SILENCE`.
         over: Is called then; it returns True if it has closed the thread because nobody needs it.
     """
@@ -116,8 +119,9 @@ class ListenerThread:
     def open(self, since: float | None = None) -> None:
         """Listen from now on; blocks for two round trips, or until another thread has opened it.
 
-        `since`: when the caller began to wait for it; not given: now. If an attempt has failed after that, it fails, too.
-        Raises LinkBroken or LockBackendError, or RuntimeError when no thread can be started.
+        `since`: when the caller began to wait for it; not given: now. If an attempt has failed
+        after that, it fails, too. Raises LinkBroken or LockBackendError, or RuntimeError when no
+        thread can be started.
         """
         if self._link is not None:
             return
@@ -240,5 +244,6 @@ def connect_all_again(left: Address) -> None:
             thread.connect_again(left)
 
 
-# Registered before the hooks of those that make others there. Another thread of the parent may have a mutex of these.
+# Registered before the hooks of those that make others there. Another thread of the parent may have
+# a mutex of these.
 os.register_at_fork(after_in_child=_THREADS.clear)

@@ -57,8 +57,8 @@ class ErrorReply:
 def new_reader(error: Callable[[str], object] = ErrorReply) -> Reader:
     """Return a parser: `feed` it bytes, in any pieces, and call `gets` until it returns UNFINISHED.
 
-    `gets` raises ProtocolError for bytes that are not RESP3; nothing that follows can be understood. It returns
-    `error` of the text where the server refused a command.
+    `gets` raises ProtocolError for bytes that are not RESP3; nothing that follows can be
+    understood. It returns `error` of the text where the server refused a command.
     """
     return Reader(replyError=error, notEnoughData=UNFINISHED)  # type: ignore[arg-type]
 

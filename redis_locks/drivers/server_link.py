@@ -1,6 +1,7 @@
 """Script calls over a link to one server: packing them, sending a script's text when needed, raising refusals.
 
-`blocking` and `asynchronous` build on `ServerLink`, `shared_subscription` and `cluster_link` on `CallingLink`.
+`blocking` and `asynchronous` build on `ServerLink`, `shared_subscription` and `cluster_link` on
+`CallingLink`.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ _FEW_KEYS = 4
 def pack_call(script: Script, call: Call, *, whole: bool = False) -> bytes:
     """Return EVALSHA of the script in RESP, or EVAL with its text if `whole`.
 
-    Most words of a call are those of the call before, so they are packed once. That saves 8 % of the instructions that
-    a client runs in a free cycle.
+    Most words of a call are those of the call before, so they are packed once. That saves 8 % of
+    the instructions that a client runs in a free cycle.
     """
     keys, argv = call
     if whole or len(keys) > _FEW_KEYS:

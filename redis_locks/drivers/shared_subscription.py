@@ -1,8 +1,8 @@
 """One connection that receives the grants of many waiting threads.
 
-`BlockingDriver` uses it. The first few threads that wait keep a connection each and read it themselves, which
-wakes them fastest. All others send their commands over connections of the pool, give these back at
-once, and receive grants on the shared connection.
+`BlockingDriver` uses it. The first few threads that wait keep a connection each and read it
+themselves, which wakes them fastest. All others send their commands over connections of the pool,
+give these back at once, and receive grants on the shared connection.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class SharedSubscription:
 
     Args:
         channel_of: Returns the channel of a listener, which is what scripts are told of it.
-        connect: Opens a link that listens to a channel, each message beginning with the token that it is
-            for; raises LinkBroken or LockBackendError.
+        connect: Opens a link that listens to a channel, each message beginning with the token that
+            it is for; raises LinkBroken or LockBackendError.
     """
 
     def __init__(
@@ -75,7 +75,10 @@ class SharedSubscription:
         return link
 
     def join(self, pool: Pool, token: str) -> SharedLink | None:
-        """Return a link for one thread, which receives messages for `token`. None if the connection is not available now; may connect."""
+        """Return a link for one thread, which receives messages for `token`.
+
+        None if the connection is not available now; may connect.
+        """
         link = SharedLink(self, pool)
         with self._mutex:
             self._members.add(link)  # from here on it stays open, if it is

@@ -1,4 +1,7 @@
-"""Which node of a cluster has which slots, as far as this process knows. `nodes` keeps it up to date."""
+"""Which node of a cluster has which slots, as far as this process knows.
+
+`nodes` keeps it up to date.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +26,8 @@ def slot_of(key: bytes) -> int:
 class SlotMap:
     """The owner of each slot, all known nodes, and which of them failed lately.
 
-    Threads may share it: the map is replaced as a whole. It may be out of date, and a node then refuses
-    a command for a slot that it does not have.
+    Threads may share it: the map is replaced as a whole. It may be out of date, and a node then
+    refuses a command for a slot that it does not have.
     """
 
     def __init__(

@@ -11,7 +11,9 @@ from itertools import count
 from math import inf
 
 _LATE = 0.001
-"""Seconds by which the timer is set late: that of a loop which counts whole milliseconds, as uvloop, may be early."""
+"""Seconds by which the timer is set late: that of a loop which counts whole milliseconds, as
+uvloop, may be early.
+"""
 
 
 class _Slot:
@@ -30,7 +32,10 @@ class _Slot:
 
 
 class TaskMessages:
-    """The latest message for each token, of one connection. For the thread of the event loop only."""
+    """The latest message for each token, of one connection.
+
+    For the thread of the event loop only.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

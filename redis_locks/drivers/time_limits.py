@@ -1,6 +1,7 @@
 """How long a step of a call may take: to connect, to ask and to read the reply share what is left of the call.
 
-`protocol` limits steps by `in_time`. The links of threads ask how many seconds are left; an event loop cancels the step.
+`protocol` limits steps by `in_time`. The links of threads ask how many seconds are left; an event
+loop cancels the step.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from redis_locks.drivers.base import Driver, OutOfTime, Silent
 T = TypeVar("T")
 
 MUCH: Final = 1 << 16
-"""Bytes of a reply that must come within the time for a reply, for a large one to get that time again."""
+"""Bytes of a reply that must come within the time for a reply, for a large one to get that time
+again.
+"""
 
 
 _HARDLY: Final = 0.01
@@ -38,7 +41,10 @@ _limits: Final = _Limits()
 
 
 def is_limited() -> bool:
-    """Whether this thread runs a step with a limit. An interrupt may have kept the end of an earlier one from lifting that."""
+    """Whether this thread runs a step with a limit.
+
+    An interrupt may have kept the end of an earlier one from lifting that.
+    """
     step = _limits.step
     return step is not None and bool(step.cr_running)
 
@@ -72,8 +78,8 @@ async def in_time(
         at_last: When to give it up if a large reply is on its way.
 
     Raises:
-        LinkBroken: It has not ended in time. A thread's connection is closed then. That of an event loop stays open,
-            for others.
+        LinkBroken: It has not ended in time. A thread's connection is closed then. That of an event
+            loop stays open, for others.
     """
     if driver.suspends:
         return await _in_loop(driver, step, until, at_last)

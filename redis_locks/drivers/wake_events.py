@@ -7,7 +7,10 @@ from contextlib import suppress
 
 
 class ThreadWakeEvent:
-    """One waiter, any number of callers of `set`. The event stays set until `wait` has returned True."""
+    """One waiter, any number of callers of `set`.
+
+    The event stays set until `wait` has returned True.
+    """
 
     __slots__ = ("_cleared",)
 

@@ -53,10 +53,12 @@ class _Convoy:
 
 
 class Convoys:
-    """The locks of which this process has written a line within `INTERVAL`. Threads may use it at once.
+    """The locks of which this process has written a line within `INTERVAL`.
 
-    The first event of a lock gets a line of its own. Later ones are counted, and a thread, which lives
-    only for this, passes one `ConvoySummary` to `write` when the interval ends.
+    Threads may use it at once.
+
+    The first event of a lock gets a line of its own. Later ones are counted, and a thread, which
+    lives only for this, passes one `ConvoySummary` to `write` when the interval ends.
     """
 
     def __init__(self, write: Callable[[ConvoySummary], None], interval: float = INTERVAL) -> None:
@@ -74,7 +76,10 @@ class Convoys:
         self._timer: threading.Timer | None = None
 
     def admits(self, event: LockEvent) -> bool:
-        """Return whether to write a line of its own for `event`, which is counted otherwise. Does not block."""
+        """Return whether to write a line of its own for `event`, which is counted otherwise.
+
+        Does not block.
+        """
         now = monotonic()
         key: _Key = event.server, event.names
         most = _MOST.get(event.kind, MOST_LOCKS)

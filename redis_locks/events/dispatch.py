@@ -37,10 +37,14 @@ Counted = Union["Plan", tuple[str, tuple[str, ...]]]
 """How a hold was asked for; of what is no hold, the server and the names."""
 
 Pending = tuple[Kind, Counted, int | None]
-"""What is to be counted: the kind, of what, and the bucket of the wait or hold that ended with it, if one did."""
+"""What is to be counted: the kind, of what, and the bucket of the wait or hold that ended with it,
+if one did.
+"""
 
 HoldNote = tuple[HoldKind, "Plan", str, float, float, int]
-"""What is to be noted of a hold: the kind, its plan, the thread or task, when, the seconds, and its fencing token."""
+"""What is to be noted of a hold: the kind, its plan, the thread or task, when, the seconds, and its
+fencing token.
+"""
 
 
 class EventCounter(Protocol):
@@ -55,7 +59,9 @@ class EventCounter(Protocol):
     noted: set[Plan]
     """How holds were asked for of which it has noted enough beginnings for now."""
     full: set[str | tuple[str, str]]
-    """The servers, or servers and names, of which it has enough events of the frequent kinds for now."""
+    """The servers, or servers and names, of which it has enough events of the frequent kinds for
+    now.
+    """
 
     def catch_up(self) -> None:
         """Count what is pending."""
@@ -125,7 +131,10 @@ class Teller:
         return logger.isEnabledFor(level) or bool(signal.receivers)
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
-        """Log the event and send its signal. Suspends only if `task`; raises only what interrupts it."""
+        """Log the event and send its signal.
+
+        Suspends only if `task`; raises only what interrupts it.
+        """
         try:
             log_lines.log(event)
             counter = self.statistics

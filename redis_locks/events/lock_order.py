@@ -38,7 +38,9 @@ MOST_PAIRS: Final = 256
 """How many pairs of locks one acquire adds; sets may have a thousand locks each."""
 
 MOST_HELD: Final = 16
-"""With how many of the locks that are held, the latest, a new one is compared: it costs the same beside thousands."""
+"""With how many of the locks that are held, the latest, a new one is compared: it costs the same
+beside thousands.
+"""
 
 
 _MODES: Final = (

@@ -1,4 +1,7 @@
-"""Lines in the log, for people: logger "redis_locks". One for each event, but for the callers of a crowd."""
+"""Lines in the log, for people: logger "redis_locks".
+
+One for each event, but for the callers of a crowd.
+"""
 
 from __future__ import annotations
 

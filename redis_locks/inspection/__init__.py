@@ -1,8 +1,8 @@
 """Locks as rows: who holds them, who waits for them, and ways to end holds and waits from outside.
 
 Each lock is read at one instant; a list reads its locks one after the other. The frozen rows show
-the past: to act on them, use tokens, as `force_release` does. Each function blocks; its async twin's
-name begins with "a".
+the past: to act on them, use tokens, as `force_release` does. Each function blocks; its async
+twin's name begins with "a".
 """
 
 from __future__ import annotations

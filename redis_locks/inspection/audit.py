@@ -41,8 +41,9 @@ def operator() -> str:
 class Deed:
     """What an operator does, of which each step is a line in the log.
 
-    The record has each part as an attribute of its own. The attribute `outcome` is "begun", and then "done",
-    "nothing" or "unknown". An unknown outcome is a WARNING, all others are at level INFO.
+    The record has each part as an attribute of its own. The attribute `outcome` is "begun", and
+    then "done", "nothing" or "unknown". An unknown outcome is a WARNING, all others are at level
+    INFO.
 
     Attributes:
         by: The operator.
@@ -57,7 +58,10 @@ class Deed:
     def force_release(
         self, lock: str, holders: Sequence[HolderInfo]
     ) -> tuple[list[HolderInfo], int]:
-        """End these holds; return those that it ended, and `ForceReleased.fencing_token`. Raises as `force_release`."""
+        """End these holds; return those that it ended, and `ForceReleased.fencing_token`.
+
+        Raises as `force_release`.
+        """
         with self._ending("force-released", lock, holders) as ended:
             tokens = [holder.token for holder in holders]
             released = inspection.force_release(lock, using=self.using, tokens=tokens)

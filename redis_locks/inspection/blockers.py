@@ -1,6 +1,7 @@
 """Trees of sessions that block each other: the holder at the root, its waiters below it.
 
-A session is a thread or a task of one process. The admin and `manage.py locks blocking` show the trees.
+A session is a thread or a task of one process. The admin and `manage.py locks blocking` show the
+trees.
 """
 
 from __future__ import annotations
@@ -23,10 +24,14 @@ MOST_LOCKS_SEARCHED = 300
 """How many locks with waiters are looked at, to say who blocks whom around one of them."""
 
 MOST_PAIRS = 10_000
-"""How many pairs of a waiter and a holder of one lock are looked at: a thousand of each would be a million."""
+"""How many pairs of a waiter and a holder of one lock are looked at: a thousand of each would be a
+million.
+"""
 
 MOST_PAIRS_NEARBY = 2_000
-"""How many pairs of crowded locks around one of them are looked at. A page does this every two seconds."""
+"""How many pairs of crowded locks around one of them are looked at. A page does this every two
+seconds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,8 @@ class Node:
         lock: The lock that it waits for; None at the root.
         blocks: The sessions that wait for locks that it holds, in queue order.
         repeated: Whether another place in the trees shows it with what it blocks.
-        deadlocked: Whether it waits for itself, through the sessions above it, and none of them can go on.
+        deadlocked: Whether it waits for itself, through the sessions above it, and none of them can
+            go on.
         cut: Whether another tree goes on with what it blocks, because this one is deep enough.
     """
 
@@ -101,9 +107,10 @@ def trees(pairs: Sequence[Blocked]) -> list[Node]:
 def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], bool]:
     """Return the trees in which a session waits for a lock, and whether they have all that wait; blocks.
 
-    Of the lock itself, the waiters count that `lock` has, and its first `MOST_PAIRS` pairs. Only locks that are waited
-    for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long waits first. Their crowds are read up to
-    `MOST_PAIRS_NEARBY` pairs in all; of further crowds, those who come first.
+    Of the lock itself, the waiters count that `lock` has, and its first `MOST_PAIRS` pairs. Only
+    locks that are waited for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long
+    waits first. Their crowds are read up to `MOST_PAIRS_NEARBY` pairs in all; of further crowds,
+    those who come first.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -133,7 +140,8 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
 class _Waits:
     """The waits that never end by themselves: those of deadlocks, and those behind them.
 
-    A permit comes free with any of the holders, and other modes wait for all holders in their way. Nobody overtakes.
+    A permit comes free with any of the holders, and other modes wait for all holders in their way.
+    Nobody overtakes.
     """
 
     def __init__(self, pairs: Sequence[Blocked]) -> None:
@@ -160,7 +168,8 @@ class _Waits:
         return any(session in self._blocked[lock] for lock in locks if lock != beside)
 
     def _free(self) -> None:
-        # Each lock once, however many sessions change it: a look at a lock passes all of its holders.
+        # Each lock once, however many sessions change it: a look at a lock passes all of its
+        # holders.
         changed = dict.fromkeys(self._blocked)
         while changed:
             lock = next(iter(changed))

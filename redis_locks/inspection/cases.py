@@ -50,7 +50,10 @@ def is_long(held_for: float, usual: Usual | None) -> bool:
 
 
 def is_renewed(lease_left: float, lease: float) -> bool:
-    """Whether a lease has enough left. Below a third, two renewals are missing, or nobody renews it."""
+    """Whether a lease has enough left.
+
+    Below a third, two renewals are missing, or nobody renews it.
+    """
     return lease_left * 3 >= lease
 
 

@@ -1,7 +1,7 @@
 """Find, filter, sort and group the locks of a server, for the admin and `manage.py locks`.
 
-All of it works on a survey, which has summaries of all locks, or of as many as its bounds allow. Details are read for
-one page only.
+All of it works on a survey, which has summaries of all locks, or of as many as its bounds allow.
+Details are read for one page only.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ from redis_locks.values.text import printable
 
 TROUBLE: Final = "trouble"
 ORDERS: Final = (TROUBLE, "name", "held", "lease", "queue")
-"""By trouble: locks in trouble first, then convoys, then other waiters, each by the oldest wait; then the hold that
-exceeds its usual length most. By name, held longest, lease that ends first, most waiters."""
+"""By trouble: locks in trouble first, then convoys, then other waiters, each by the oldest wait;
+then the hold that exceeds its usual length most. By name, held longest, lease that ends first, most
+waiters.
+"""
 
 _KEYS: dict[str, Callable[[Summary], Any]] = {
     # Sorting is stable and starts from the names: locks of equal value stay sorted by name.
@@ -138,8 +140,8 @@ class LockState(NamedTuple):
 
     Attributes:
         case: One word for it, as of now.
-        deadlock: When one of its waits was ended to break a deadlock, by the server's clock, in seconds since 1970;
-            None: none was, or long ago.
+        deadlock: When one of its waits was ended to break a deadlock, by the server's clock, in
+            seconds since 1970; None: none was, or long ago.
         rank: 0 for trouble, 1 for a convoy, 2 if somebody waits, and 3 for all others.
     """
 
@@ -205,8 +207,8 @@ def search(
         matching: Which locks.
         order: One of `ORDERS`.
         using: The server, as for `inspection.locks`.
-        least: How many locks to look at, at least. Below that, it is enough for a page of trouble; for anything
-            else, `survey.MOST`.
+        least: How many locks to look at, at least. Below that, it is enough for a page of trouble;
+            for anything else, `survey.MOST`.
         read: What reads the survey.
 
     Raises:

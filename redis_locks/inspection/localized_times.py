@@ -8,7 +8,10 @@ from redis_locks.values import text
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as `values.text.duration` does. The units d, h, m and s are the same everywhere."""
+    """Return seconds as `values.text.duration` does.
+
+    The units d, h, m and s are the same everywhere.
+    """
     return _separated(text.duration(seconds))
 
 

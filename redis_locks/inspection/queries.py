@@ -25,7 +25,9 @@ MOST_WAITERS = 1000
 _CHUNK = 100
 _NAMES = 500
 _PARTIES = 300
-"""How many holders and waiters of one lock a script returns, so that it never keeps the server busy for long."""
+"""How many holders and waiters of one lock a script returns, so that it never keeps the server busy
+for long.
+"""
 
 
 def names(*, using: str | None = None) -> list[str]:
@@ -54,7 +56,8 @@ def locks(
     """Return the locks that somebody holds or waits for, by name; blocks for some round trips.
 
     Args:
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
         limit: How many locks to return at most, whichever they are; None for all.
         names: Read only these locks, and return them in this order; None for all, by name.
 
@@ -222,7 +225,8 @@ async def read_whole(
 def _small_crowds(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[list[str]]:
     """Yield names of locks of which a part was read, together so many as have `_PARTIES` holders and waiters in all.
 
-    A server runs at once what comes in one round trip. Few locks have more by themselves: they are left out.
+    A server runs at once what comes in one round trip. Few locks have more by themselves: they are
+    left out.
     """
     together: list[str] = []
     left = _PARTIES

@@ -28,7 +28,8 @@ NO_PLACE: Final = "none"
 class Snapshot(NamedTuple):
     """One lock as it was at `at_ms`, server time; `waiting` and `holding` count all of them.
 
-    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order. The queue goes on at `place`.
+    `holders` are (token, lease end ms, claim), `waiters` (token, claim) in queue order. The queue
+    goes on at `place`.
     """
 
     at_ms: int
@@ -47,10 +48,11 @@ class Snapshot(NamedTuple):
 class Summary(NamedTuple):
     """One lock in short; times in seconds, and 0 if there is none.
 
-    `held_for` is the earliest holder's; `lease_left` and `lease` are those of the lease that ends first.
-    `held_by` and `waited_for_by` are texts of the first ten of each, and the earliest holder is the first.
-    `gone` counts those of the first ten holders whose process has died or is cut off. `several` are the tokens of
-    waiters that want other locks as well; `unseen` waiters were not looked at for that.
+    `held_for` is the earliest holder's; `lease_left` and `lease` are those of the lease that ends
+    first. `held_by` and `waited_for_by` are texts of the first ten of each, and the earliest holder
+    is the first. `gone` counts those of the first ten holders whose process has died or is cut off.
+    `several` are the tokens of waiters that want other locks as well; `unseen` waiters were not
+    looked at for that.
     """
 
     name: str
@@ -154,7 +156,8 @@ def _people(texts: str) -> list[Who]:
 async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
     """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip.
 
-    Among several locks, one that a version with another protocol uses looks free: we cannot read it.
+    Among several locks, one that a version with another protocol uses looks free: we cannot read
+    it.
     """
     calls = [(keys, argv("", most, "first", 0, 0)) for keys in locks]
     replies = await link.call_many(scripts.INSPECT, calls)

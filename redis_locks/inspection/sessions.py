@@ -33,8 +33,8 @@ class Parties:
     def of_host(self, host: str) -> Parties:
         """Return the holders and waiters of one host, by its exact name.
 
-        The lock of a queued task is left out. The message may still be in its queue, though the host that sent it
-        is gone. So is a cooldown, for which nobody works.
+        The lock of a queued task is left out. The message may still be in its queue, though the
+        host that sent it is gone. So is a cooldown, for which nobody works.
         """
         return Parties(
             tuple(

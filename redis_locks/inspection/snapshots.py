@@ -71,8 +71,9 @@ class WaiterInfo(_Party):
 class LockInfo:
     """One lock: its first living holders, by lease end, its first waiters in queue order, and how many there are.
 
-    `holding` counts all holders, and `waiting` all waiters. `waiting` includes waiters that died, until the next
-    hand-off skips them. `at` is when the lock was read, by the server's clock, in seconds since 1970.
+    `holding` counts all holders, and `waiting` all waiters. `waiting` includes waiters that died,
+    until the next hand-off skips them. `at` is when the lock was read, by the server's clock, in
+    seconds since 1970.
     """
 
     name: str

@@ -102,10 +102,12 @@ class Surroundings(NamedTuple):
 
     Attributes:
         usual: How long it is held as a rule, if that is known.
-        gone: The holder whose process is not connected; None: there is none, or that cannot be told.
+        gone: The holder whose process is not connected; None: there is none, or that cannot be
+            told.
         roots: Who blocks whom around it, as trees.
         whole: Whether all locks were looked at for these.
-        broken: Seconds since a wait for the lock was ended to break a deadlock; None: none was, or long ago.
+        broken: Seconds since a wait for the lock was ended to break a deadlock; None: none was, or
+            long ago.
     """
 
     usual: Usual | None = None
@@ -300,7 +302,10 @@ _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
 def filled(sentence: str, **values: Phrase) -> Iterator[Phrase]:
-    """Yield a translated sentence in parts. Its words, and so the places of the values, are the language's."""
+    """Yield a translated sentence in parts.
+
+    Its words, and so the places of the values, are the language's.
+    """
     for place, part in enumerate(_PLACEHOLDER.split(sentence)):
         if part:
             yield values[part] if place % 2 else Phrase(part)

@@ -1,7 +1,8 @@
 """Summaries of the locks of a server: of all of them, or of those that matter most where they are too many.
 
-Whatever the number of locks, a survey reads no more than its bounds. First come locks that the caller names, then those
-with long waits, which their waiters note on the server. Then come others with waiters, and the leases that end first.
+Whatever the number of locks, a survey reads no more than its bounds. First come locks that the
+caller names, then those with long waits, which their waiters note on the server. Then come others
+with waiters, and the leases that end first.
 """
 
 from __future__ import annotations
@@ -24,13 +25,17 @@ from redis_locks.inspection.snapshots import LockInfo
 from redis_locks.values.keys import Keys, validate_name
 
 FEW: Final = 500
-"""How many summaries are read for a page that shows trouble first, or whole queues for a tree of blockers."""
+"""How many summaries are read for a page that shows trouble first, or whole queues for a tree of
+blockers.
+"""
 
 FEW_QUEUES: Final = 1_000
 """Of how many locks the lengths of the queues are read for it."""
 
 MOST: Final = 10_000
-"""How many summaries, or lengths of queues, are read for filters, groups, other orders, alerts and metrics."""
+"""How many summaries, or lengths of queues, are read for filters, groups, other orders, alerts and
+metrics.
+"""
 
 MOST_NAMES: Final = 1_000_000
 """How many names a search by name goes through. That takes about a second."""
@@ -39,7 +44,9 @@ _LONG_WAITS = 500
 """How many locks with long waits are read: those with the oldest."""
 
 _PART = 25
-"""How many locks one script looks at, so that none keeps the server busy for more than some milliseconds."""
+"""How many locks one script looks at, so that none keeps the server busy for more than some
+milliseconds.
+"""
 
 
 class Named(NamedTuple):
@@ -61,7 +68,9 @@ class Named(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The waiters of some locks. A waiter that wants several locks may have a place in the queue of each.
+    """The waiters of some locks.
+
+    A waiter that wants several locks may have a place in the queue of each.
 
     Attributes:
         waiters: How many there are; None: not known, as there are too many places.
@@ -83,7 +92,8 @@ def crowd(locks: Iterable[Summary], others: Iterable[int] = ()) -> Crowd:
     queues = [waiting for waiting in others if waiting]
     wanted = Counter(token for lock in places for token in lock.several)
     count = sum(lock.waiting for lock in places) + sum(queues)
-    # Whoever stands in a place that was not looked at has another one only if that is known, or not looked at either.
+    # Whoever stands in a place that was not looked at has another one only if that is known, or not
+    # looked at either.
     unseen = [lock for lock in places if lock.unseen]
     known = sum(len(lock.several) for lock in places) - sum(len(lock.several) for lock in unseen)
     dark = len(unseen) + len(queues)
@@ -145,7 +155,8 @@ class Queues(NamedTuple):
     """How many wait, and for which locks.
 
     Attributes:
-        lengths: The length of the queue of each lock that was looked at, in the order in which leases end.
+        lengths: The length of the queue of each lock that was looked at, in the order in which
+            leases end.
         noted: Locks with long waits, oldest first.
         total: How many locks there are.
         whole: Whether all of them were looked at.
@@ -216,8 +227,8 @@ async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named |
         )
         for part in _parts(backend, chosen)
     ]
-    # Each part was read at a time of its own. What is told of all of them is as of the last one, so that a lock that
-    # stays as it is has waited since the same moment in each survey.
+    # Each part was read at a time of its own. What is told of all of them is as of the last one, so
+    # that a lock that stays as it is has waited since the same moment in each survey.
     at_ms = max(read_ms for read_ms, _ in parts)
     locks = {
         name: lock.later((at_ms - read_ms) / 1000)

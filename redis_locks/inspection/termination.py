@@ -31,9 +31,10 @@ _AT_ONCE = 100
 class ForceReleased:
     """What a force-release did; true if it ended a hold.
 
-    `ended` is the number of holds that it ended, and `tokens` are theirs, as in `HolderInfo`. `fencing_token` is above every fencing token that the
-    lock gave out before, and below that of the next holder; 0 if no hold was ended. Give it to the
-    protected resource to shut out late writes of the ended holders before the next holder comes.
+    `ended` is the number of holds that it ended, and `tokens` are theirs, as in `HolderInfo`.
+    `fencing_token` is above every fencing token that the lock gave out before, and below that of
+    the next holder; 0 if no hold was ended. Give it to the protected resource to shut out late
+    writes of the ended holders before the next holder comes.
     """
 
     ended: int
@@ -49,9 +50,10 @@ def force_release(
 ) -> ForceReleased:
     """End the holds of a lock, overtake their fencing tokens, and hand it on; blocks.
 
-    The holder is told at once, if it has held the lock for more than 0.05 s. A holder that cannot be
-    reached learns of it from its next renewal. Async code is cancelled in its ``async with`` block; other
-    code asks `Hold.is_lost`. The next holder is never touched, even if it acquires a moment later.
+    The holder is told at once, if it has held the lock for more than 0.05 s. A holder that cannot
+    be reached learns of it from its next renewal. Async code is cancelled in its ``async with``
+    block; other code asks `Hold.is_lost`. The next holder is never touched, even if it acquires a
+    moment later.
 
     Args:
         name: The lock.
@@ -76,8 +78,8 @@ async def aforce_release(
 def successor(lock: LockInfo, ended: Collection[str]) -> WaiterInfo | None:
     """Return the first waiter, if it gets the lock once the holds with the tokens `ended` have ended.
 
-    None if nobody waits, or if the holds that stay are in its way. If it waits for several locks, it may have to wait on
-    for the others.
+    None if nobody waits, or if the holds that stay are in its way. If it waits for several locks,
+    it may have to wait on for the others.
     """
     left = [holder for holder in lock.holders if holder.token not in ended]
     if lock.holding > len(lock.holders):
@@ -99,7 +101,9 @@ def fits(waiter: WaiterInfo, holders: Sequence[HolderInfo]) -> bool:
 
 
 def cancel(waiter: WaiterInfo, *, using: str | None = None) -> bool:
-    """Cancel a wait: the waiter raises a `LockError` that says so, at once. Blocks for a round trip.
+    """Cancel a wait: the waiter raises a `LockError` that says so, at once.
+
+    Blocks for a round trip.
 
     A wait for a set of locks ends as a whole. Returns False if the waiter waits no more: it was
     granted the lock meanwhile, or gave up.

@@ -27,12 +27,14 @@ from redis_locks.locks.lock import Side
 logger = logging.getLogger("redis_locks")
 
 HEADER = "redis_locks_queued"
-"""The header of a message with the name of its lock: the worker's arguments may read differently."""
+"""The header of a message with the name of its lock: the worker's arguments may read differently.
+"""
 
 _CONTINUED = ("chain", "chord", "group_id", "link", "reply_to", "parent_id")
 """Options of a message for whose end somebody waits: were it dropped, they would wait for ever.
 
-Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback. A plain `delay` gives neither.
+Celery gives `reply_to` to each part of a canvas, and `parent_id` to a callback. A plain `delay`
+gives neither.
 """
 
 _RUN = "redis_locks_run"
@@ -45,10 +47,10 @@ A task that calls itself directly does so under its message's request.
 class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
     """The base of a Celery task that is queued once, as its option `unique` says.
 
-    While a message is queued, `delay` and `apply_async` add no second one; so do beat and signatures. They return
-    None, or the first one's result. Messages that others wait for are always queued: a `retry`, a part of a
-    canvas, a callback, a task's replacement, a message with a `link`. A message that is revoked or expires
-    makes room for the next.
+    While a message is queued, `delay` and `apply_async` add no second one; so do beat and
+    signatures. They return None, or the first one's result. Messages that others wait for are
+    always queued: a `retry`, a part of a canvas, a callback, a task's replacement, a message with a
+    `link`. A message that is revoked or expires makes room for the next.
     """
 
     abstract = True
@@ -83,7 +85,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         """Queue the task, unless it is queued already; see `UniqueTask`.
 
         Raises:
-            LockBackendError: Redis could not be asked; nothing was queued. A `retry` is queued all the same.
+            LockBackendError: Redis could not be asked; nothing was queued. A `retry` is queued all
+                the same.
         """
         unique = self.unique
         if unique is None:

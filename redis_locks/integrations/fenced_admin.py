@@ -45,13 +45,14 @@ class FencedModelAdmin(_Base):
 
     Write it before another subclass of ``ModelAdmin``.
 
-    The row is read, saved and deleted under the hold. If somebody else holds the lock, the admin answers 423 with
-    Retry-After. If the row was changed under a later hold, it says so and shows the page again. A row that is added
-    takes no lock.
+    The row is read, saved and deleted under the hold. If somebody else holds the lock, the admin
+    answers 423 with Retry-After. If the row was changed under a later hold, it says so and shows
+    the page again. A row that is added takes no lock.
     """
 
     lock_name: str | None = None
-    """A template over the row's attributes: ``"order:{pk}"``. Use the name that all other writers use.
+    """A template over the row's attributes: ``"order:{pk}"``. Use the name that all other writers
+    use.
 
     None: the model's `fenced_by`.
     """
@@ -96,7 +97,10 @@ class FencedModelAdmin(_Base):
         return self._answer(request, None, self.has_change_permission, view)
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
-        """Return the actions. Each runs under the locks of the rows that are chosen, and its writes are fenced."""
+        """Return the actions.
+
+        Each runs under the locks of the rows that are chosen, and its writes are fenced.
+        """
         where = {} if action_location is None else {"action_location": action_location}
         found: dict[str, Any] = super().get_actions(request, **where)
         # Deletion takes the locks itself, for any number of rows.

@@ -17,8 +17,9 @@ __all__ = ["answer_locks"]
 def answer_locks(api: Any) -> None:
     """Have a ``NinjaAPI`` answer what locks raise in its operations, sync and async.
 
-    Contention is answered with CONFLICT_STATUS (423), a server that cannot be asked with 503, both with Retry-After.
-    A text that cannot be a lock's name is answered with 404. Call it once for each API.
+    Contention is answered with CONFLICT_STATUS (423), a server that cannot be asked with 503, both
+    with Retry-After. A text that cannot be a lock's name is answered with 404. Call it once for
+    each API.
 
     Raises:
         TypeError: `api` is no NinjaAPI.

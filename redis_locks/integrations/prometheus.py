@@ -7,8 +7,8 @@
 | ``redis_locks_hold_seconds`` | lock, mode, outcome | histogram of holds |
 | ``redis_locks_breaker_open`` | server | 1 while calls fail at once, as the server does not answer; else 0. In multiprocess mode: in how many processes |
 
-See `telemetry.Labels` for the labels. The figures are those of this process. The application exposes
-them along with its other metrics.
+See `telemetry.Labels` for the labels. The figures are those of this process. The application
+exposes them along with its other metrics.
 
 `ServerMetrics` shows what all processes together hold and wait for. Register it in one process:
 each scrape reads summaries of up to 10,000 locks, those with long waits first. With more locks,
@@ -98,7 +98,8 @@ class ServerMetrics(Collector):
     """Gauges of all locks of a server; ``REGISTRY.register(ServerMetrics())`` exposes them.
 
     Args:
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
     """
 
     def __init__(self, using: str | None = None) -> None:

@@ -28,8 +28,9 @@ __all__ = ["RedisLockAPIMixin", "exception_handler"]
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
     """The framework's exception handler, which also answers what locks raise anywhere in an API view.
 
-    Set it as ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. Contention is answered with CONFLICT_STATUS, a
-    server that cannot be asked with 503, and a text that cannot be a lock's name with 404. Retry-After depends on the queue only if `error` knows the queue.
+    Set it as ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. Contention is answered with CONFLICT_STATUS,
+    a server that cannot be asked with 503, and a text that cannot be a lock's name with 404.
+    Retry-After depends on the queue only if `error` knows the queue.
     """
     if isinstance(error, UnusableName):
         error = NotFound()
@@ -43,12 +44,14 @@ class RedisLockAPIMixin(RedisLockMixin):
 
     The view acquires the lock after it has authenticated, permitted and throttled the request. So a
     client without permission cannot hold the lock, and `lock_name` may use ``request.user``. Under
-    ATOMIC_REQUESTS the transaction starts inside the lock. Async views, such as those of adrf, work alike:
-    the lock is held while the handler is awaited.
+    ATOMIC_REQUESTS the transaction starts inside the lock. Async views, such as those of adrf, work
+    alike: the lock is held while the handler is awaited.
     """
 
     lock_actions: ClassVar[Collection[str] | None] = None
-    """Of a viewset: the actions that take the lock, such as ["update"]. None: those with one of `lock_methods`."""
+    """Of a viewset: the actions that take the lock, such as ["update"]. None: those with one of
+    `lock_methods`.
+    """
 
     if TYPE_CHECKING:
         # The stubs of the framework say more of their own than of any other class.

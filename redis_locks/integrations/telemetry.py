@@ -1,7 +1,7 @@
 """What metrics and traces have in common: the figures of an event, and their labels.
 
-A label must have few values, so it cannot be the lock's name: that would make one time series for each
-account. The label is the name's template, or else the function that acquires the lock. After
+A label must have few values, so it cannot be the lock's name: that would make one time series for
+each account. The label is the name's template, or else the function that acquires the lock. After
 `MAX_LOCKS` different labels, all further locks share `OTHER`.
 """
 
@@ -42,7 +42,10 @@ _started: set[str] = set()
 
 
 def start(named: Iterable[str]) -> None:
-    """Connect what REDIS_LOCKS["TELEMETRY"] names, and import nothing else. A second call does nothing."""
+    """Connect what REDIS_LOCKS["TELEMETRY"] names, and import nothing else.
+
+    A second call does nothing.
+    """
     for name in named:
         if name not in _started:
             import_string(CLASSES[name])().connect()
@@ -55,8 +58,9 @@ class Labels(NamedTuple):
     Attributes:
         lock: A template, the function that acquires, or `OTHER`.
         mode: "exclusive", "shared", "permit" or "upgrade".
-        outcome: How a wait ended: "acquired", "not_available" (with `wait=0`), "timed_out", "deadlock", or
-            "unavailable" if the server could not be asked. Or how a hold ended: "released" or "lost".
+        outcome: How a wait ended: "acquired", "not_available" (with `wait=0`), "timed_out",
+            "deadlock", or "unavailable" if the server could not be asked. Or how a hold ended:
+            "released" or "lost".
     """
 
     lock: str

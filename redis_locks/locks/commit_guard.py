@@ -25,10 +25,12 @@ MARGIN: Final = 1.0
 
 
 def verify(leases: Sequence[Lease]) -> None:
-    """Return if all are held now and for a while longer. Renew each that is renewed in the background.
+    """Return if all are held now and for a while longer.
 
-    Blocks for one round trip for each server, or as long as a reply may take. A lease that is not renewed is not
-    extended.
+    Renew each that is renewed in the background.
+
+    Blocks for one round trip for each server, or as long as a reply may take. A lease that is not
+    renewed is not extended.
 
     Raises:
         LockLost: A lease is lost, or ends within the margin.
@@ -36,7 +38,8 @@ def verify(leases: Sequence[Lease]) -> None:
     """
     by_backend: dict[Backend, list[Lease]] = {}
     for lease in leases:
-        # What was lost as nobody could be asked: whether somebody else has it now, the server may know by now.
+        # What was lost as nobody could be asked: whether somebody else has it now, the server may
+        # know by now.
         if lease.is_over() and not lease.is_lost_in_outage:
             raise _lost(lease)
         if not lease.is_unguarded:

@@ -32,7 +32,8 @@ MAX_WORDS = 7000
 async def commit(driver: Driver, lease: Lease, hold: object, commands: Commands) -> str | None:
     """End the lease of `hold` with these commands; return the first error of one, if any, else "".
 
-    It goes on for as long as the lease lasts. None: the lease is lost, and none was applied. Raises as `Hold.commit`.
+    It goes on for as long as the lease lasts. None: the lease is lost, and none was applied. Raises
+    as `Hold.commit`.
     """
     begun = lease.commands
     if begun is None and not lease.commit(hold, commands):
@@ -256,7 +257,9 @@ Encode = Callable[[Any], bytes]
 _Known = tuple[str, Encode]
 
 _pools: WeakKeyDictionary[Any, _Known] = WeakKeyDictionary()
-"""The server of each connection pool, as text for people, and what turns a word into bytes as its clients do."""
+"""The server of each connection pool, as text for people, and what turns a word into bytes as its
+clients do.
+"""
 
 
 def _known(pool: Any) -> _Known:
@@ -271,7 +274,9 @@ ONE_KEY: Final = frozenset(
     b"LPUSH LREM LSET LTRIM PERSIST PEXPIRE PFADD PSETEX RPUSH SADD SET SETBIT SETEX SETNX SETRANGE SREM "
     b"XADD ZADD ZINCRBY ZREM".split()
 )
-"""The most common of the commands that write one key, their first word; a cluster is asked for the keys of others."""
+"""The most common of the commands that write one key, their first word; a cluster is asked for the
+keys of others.
+"""
 
 _SCRIPTS: Final = (b"EVAL", b"FCALL", b"SCRIPT")
 _ELSEWHERE: Final = frozenset((b"SELECT", b"SWAPDB"))

@@ -1,6 +1,7 @@
 """Leases in another mode: a shared one becomes exclusive, or an exclusive one shared.
 
-While an upgrade is under way, Redis may know the hold by either of two tokens; see `releases.by_any_token`.
+While an upgrade is under way, Redis may know the hold by either of two tokens; see
+`releases.by_any_token`.
 """
 
 from __future__ import annotations
@@ -80,7 +81,10 @@ async def _take_back(lease: Lease, request: Request, link: Link) -> None:
 
 
 async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won: Won) -> None:
-    """Have what an upgrade won. Interrupted, or if too few replicas know of it, the lease is shared again."""
+    """Have what an upgrade won.
+
+    Interrupted, or if too few replicas know of it, the lease is shared again.
+    """
     shared = lease.request, lease.deadline, lease.fencing_token, lease.mode
     try:
         deadline = max(won.deadline, lease.deadline)  # the script never shortens it
@@ -126,7 +130,8 @@ async def share(driver: Driver, lease: Lease) -> None:
 
 
 async def _share(driver: Driver, lease: Lease) -> None:
-    # From here on others may share it. If nobody hears of that, no nested block must take it for exclusive.
+    # From here on others may share it. If nobody hears of that, no nested block must take it for
+    # exclusive.
     lease.change_mode("shared", settled=False)
     held, _ = await persist(
         driver,

@@ -17,7 +17,8 @@ def checked_commands(commands: object, argument: str) -> list[Sequence[Any]]:
     Raises:
         TypeError: It is no list of commands, or a command is no list or tuple of words.
     """
-    # Lists and tuples first, as nearly all are: to ask an abstract class takes longer than all else here.
+    # Lists and tuples first, as nearly all are: to ask an abstract class takes longer than all else
+    # here.
     if not isinstance(commands, _PLAIN) and (
         not isinstance(commands, Iterable) or isinstance(commands, (str, bytes))
     ):

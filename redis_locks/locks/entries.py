@@ -51,7 +51,10 @@ def leave(parts: Sequence[Part]) -> None:
 
 
 def begin(hold: Entered, block: Block) -> None:
-    """Let what runs inside `block`, which is to end a hold, be nested in it. Raises LockNotHeld, LockError."""
+    """Let what runs inside `block`, which is to end a hold, be nested in it.
+
+    Raises LockNotHeld, LockError.
+    """
     require_held(hold)
     if not block.has_exit:
         hold.called_block = block  # to which nothing else refers

@@ -1,4 +1,7 @@
-"""`Hold`: one possession of a lock. `Lock` makes holds; users, transactions and `adopt` end them."""
+"""`Hold`: one possession of a lock.
+
+`Lock` makes holds; users, transactions and `adopt` end them.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +68,9 @@ logger = logging.getLogger("redis_locks")
 class Hold:
     """One possession of a lock. Single use. Another thread or task may release it.
 
-    A hold that was acquired by hand is found by no other acquire, until `with hold:` or `async with hold:` begins a block.
-    So it may be passed on: to another thread, which writes ``with hold:``, or by `detach`.
+    A hold that was acquired by hand is found by no other acquire, until `with hold:` or `async with
+    hold:` begins a block. So it may be passed on: to another thread, which writes ``with hold:``,
+    or by `detach`.
     """
 
     # What nearly all holds have in common is set on the class, which is faster.
@@ -80,7 +84,9 @@ class Hold:
     ends_plainly = True
     """Whether nothing is written with its end."""
     last_moment = 0.0
-    """Until when its caller waits for its end, on the monotonic clock; 0: for RELEASE_TIMEOUT. Then the background goes on."""
+    """Until when its caller waits for its end, on the monotonic clock; 0: for RELEASE_TIMEOUT. Then
+    the background goes on.
+    """
     stays_closed = True
     """Whether somebody has worked under it, so that `at_least` counts; see `Lock`."""
     called_block: Block | None = None
@@ -144,8 +150,8 @@ class Hold:
     def is_unguarded(self) -> bool:
         """Whether the block runs without the lock, as Redis could not be asked; see `on_unavailable` of `Lock`.
 
-        Its `fencing_token` is 0, below that of any real hold. It cannot be lost. To extend it does nothing,
-        and it has neither `commit` nor `detach`.
+        Its `fencing_token` is 0, below that of any real hold. It cannot be lost. To extend it does
+        nothing, and it has neither `commit` nor `detach`.
         """
         return self.lease.is_unguarded
 
@@ -192,8 +198,9 @@ class Hold:
             ValueError: `seconds` is not between 0.01 and one year.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockBackendError: Redis could not be asked; the lease ends when it would have. So it does
-                with NotReplicated, for a lock with `replicas`: too few of them acknowledged it.
+            LockBackendError: Redis could not be asked; the lease ends when it would have. So it
+                does with NotReplicated, for a lock with `replicas`: too few of them acknowledged
+                it.
         """
         run_blocking(self.extend_on(self.backend.driver, lease_ms(seconds, argument="seconds")))
 
@@ -206,7 +213,8 @@ class Hold:
     def release(self) -> None:
         """Release the lock and hand it to the first waiter. Doing it again does nothing.
 
-        Of nested holds the last one to be released, the outermost as a rule, releases the lock. A hold that a transaction keeps is released when the transaction has ended.
+        Of nested holds the last one to be released, the outermost as a rule, releases the lock. A
+        hold that a transaction keeps is released when the transaction has ended.
 
         Raises:
             LockLost: The hold was lost before.
@@ -229,11 +237,14 @@ class Hold:
             await left
 
     def __enter__(self) -> Self:
-        """This hold: as a block, one that is acquired, or adopted, already. It is this thread's from now on.
+        """This hold: as a block, one that is acquired, or adopted, already.
+
+        It is this thread's from now on.
 
         Raises:
             LockNotHeld: It was released already, or belongs to another process.
-            LockError: Another block has the hold, or one elsewhere has a hold that it is nested with.
+            LockError: Another block has the hold, or one elsewhere has a hold that it is nested
+                with.
             SynchronousOnlyOperation: An event loop runs in this thread. The hold is released.
         """
         try:
@@ -271,7 +282,8 @@ class Hold:
     def __aenter__(self) -> Coroutine[Any, Any, Self]:
         """This hold; see `__enter__`. If it is lost inside the block, the task is cancelled there.
 
-        Raises LockLost, in place of running the block, if it is lost already, and LockNotHeld if it was released.
+        Raises LockLost, in place of running the block, if it is lost already, and LockNotHeld if it
+        was released.
         """
         return begin_async(self, block_entered(self, is_async=True))
 
@@ -302,8 +314,8 @@ class Hold:
         """Turn a shared hold into an exclusive one, without letting go of it in between.
 
         Waits up to `wait` seconds (0: not at all; None: for ever; not given: REDIS_LOCKS["WAIT"])
-        for the other shared holders to leave, before everyone in the queue. `fencing_token` and `token` change. An exclusive
-        hold stays as it is.
+        for the other shared holders to leave, before everyone in the queue. `fencing_token` and
+        `token` change. An exclusive hold stays as it is.
 
         Raises:
             LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
@@ -333,39 +345,45 @@ class Hold:
             LockError: Others are nested with this hold.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockBackendError: Redis could not be asked. It counts as shared from now on, though others may have to
-                wait still: downgrade again.
+            LockBackendError: Redis could not be asked. It counts as shared from now on, though
+                others may have to wait still: downgrade again.
             TypeError: It is a permit of a semaphore, or of rows.
         """
         run_blocking(self.downgrade_on(self.backend.driver))
 
     async def adowngrade(self) -> None:
-        """Turn an exclusive hold into a shared one; see `downgrade`. Cancelled on its way, it is shared."""
+        """Turn an exclusive hold into a shared one; see `downgrade`.
+
+        Cancelled on its way, it is shared.
+        """
         driver, _ = self.backend.of_loop()
         await self.downgrade_on(driver)
 
     def commit(self, pipe: Any) -> None:
         """Apply commands and release, in one step on the server.
 
-        They are plain ones, such as ``[("HINCRBY", "account:1", "money", -5)]``, or those that are queued in
-        a pipeline of redis-py. What is wrong with them is raised before anything is sent.
+        They are plain ones, such as ``[("HINCRBY", "account:1", "money", -5)]``, or those that are
+        queued in a pipeline of redis-py. What is wrong with them is raised before anything is sent.
 
-        If this hold is lost, no command is applied. So data in the lock's own Redis is safe even from a holder that
-        was stopped past its lease. One round trip. When a command fails, one that does not exist as well, the
-        others are still applied. Their replies are not returned; a pipeline is emptied. On a cluster all keys must
-        be in the lock's slot; see `key_beside`.
+        If this hold is lost, no command is applied. So data in the lock's own Redis is safe even
+        from a holder that was stopped past its lease. One round trip. When a command fails, one
+        that does not exist as well, the others are still applied. Their replies are not returned; a
+        pipeline is emptied. On a cluster all keys must be in the lock's slot; see `key_beside`.
 
         Raises:
             LockLost: The hold is lost; nothing was applied.
-            LockNotHeld: It was released, or is being ended by another thread, or belongs to another process.
-            LockBackendError: Redis could not be asked; it may have been applied or not. Within a minute, the same
-                commit again finds that out, even if the lease has ended.
+            LockNotHeld: It was released, or is being ended by another thread, or belongs to another
+                process.
+            LockBackendError: Redis could not be asked; it may have been applied or not. Within a
+                minute, the same commit again finds that out, even if the lease has ended.
             redis.exceptions.ResponseError: A command failed; the lock is released.
-            LockError: A transaction keeps the hold, or it has others nested with it, or it is being upgraded; or a
-                commit of other commands was begun, and nobody knows whether it was applied.
-            TypeError: `pipe` is neither a pipeline nor commands, or a word is no string, bytes or number.
-            ValueError: `pipe` belongs to another server, database or cluster, or it watches keys. Or
-                a command cannot be part of a script, or is for another slot than the lock's.
+            LockError: A transaction keeps the hold, or it has others nested with it, or it is being
+                upgraded; or a commit of other commands was begun, and nobody knows whether it was
+                applied.
+            TypeError: `pipe` is neither a pipeline nor commands, or a word is no string, bytes or
+                number.
+            ValueError: `pipe` belongs to another server, database or cluster, or it watches keys.
+                Or a command cannot be part of a script, or is for another slot than the lock's.
         """
         run_blocking(self.commit_on(self.backend.driver, pipe))
 
@@ -377,15 +395,16 @@ class Hold:
     def detach(self, *, lease: float | Unset = UNSET) -> str:
         """Give the hold away: return text from which `adopt` makes it again, once, anywhere.
 
-        The lock stays held for `lease` seconds, though no thread has it; not given: for the hold's own lease. If
-        its lease lasts longer already, it keeps that. Then the lock is free, unless the hold was adopted. This
-        hold ends. The text is signed with SECRET_KEY, but it can be read. Blocks for a round trip.
+        The lock stays held for `lease` seconds, though no thread has it; not given: for the hold's
+        own lease. If its lease lasts longer already, it keeps that. Then the lock is free, unless
+        the hold was adopted. This hold ends. The text is signed with SECRET_KEY, but it can be
+        read. Blocks for a round trip.
 
         Raises:
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
-            LockError: A transaction keeps the hold, others are nested with it, or it is being upgraded. Or its locks
-                are in several partitions, or it is one with `crash_release`.
+            LockError: A transaction keeps the hold, others are nested with it, or it is being
+                upgraded. Or its locks are in several partitions, or it is one with `crash_release`.
             LockBackendError: Redis could not be asked. It is still this hold, unless only the
                 answers got lost: then this hold is found lost, and the lock is free with its lease.
             TypeError: `lease` is not a number, or it is a hold of rows.
@@ -409,8 +428,8 @@ class Hold:
     ) -> Self:
         """Return the hold that `detach` gave away, now this thread's; its fencing token is the same.
 
-        Nobody can take the lock in between. Blocks for a round trip. Interrupted, the hold either is still to be
-        adopted or is released.
+        Nobody can take the lock in between. Blocks for a round trip. Interrupted, the hold either
+        is still to be adopted or is released.
 
         Args:
             text: What `detach` returned.
@@ -447,15 +466,17 @@ class Hold:
     ) -> None:
         """Release; once more if an interrupt or a cancellation leaves it open whether that happened.
 
-        While another thread or task releases the hold, do nothing: that one tells what comes of it. `error` is what
-        the block ended with that ends now, if there is a block. It wins over our own error. `begun`: see `begin_end`.
+        While another thread or task releases the hold, do nothing: that one tells what comes of it.
+        `error` is what the block ended with that ends now, if there is a block. It wins over our
+        own error. `begun`: see `begin_end`.
         """
         if self.pid != identity.process.pid:
             if error is UNSET:
                 raise of_another_process(self.name)
             return  # a child that leaves its parent's block: the hold is not ours to touch
-        # Of two requests the server grants the first, whosever that is; the other finds nothing, as if all was
-        # lost. A thread or task is not its own rival: what it has begun, an interrupt broke off.
+        # Of two requests the server grants the first, whosever that is; the other finds nothing, as
+        # if all was lost. A thread or task is not its own rival: what it has begun, an interrupt
+        # broke off.
         here, releaser = here_of(driver), self.releaser
         try:
             if releaser.setdefault("first", here) != here:
@@ -505,8 +526,8 @@ class Hold:
         if self.released:
             return
         lease, answer, was_held = self.lease, begun or NO, True
-        # An interrupted release or commit may have been applied. The hold was good when that was sent, so it is
-        # not lost: at most the reply came too late.
+        # An interrupted release or commit may have been applied. The hold was good when that was
+        # sent, so it is not lost: at most the reply came too late.
         repeated = begun is None and lease.state is ENDED
         was_lost = not (begun or repeated) and lease.is_over() and not lease.is_lost_in_outage
         # Else a transaction, or others of this thread or task, have it, or nobody had it.
@@ -538,7 +559,10 @@ class Hold:
         return await releases.end(link, self.lease, stays_closed=self.stays_closed)
 
     async def upgrade_on(self, driver: Driver, seconds: float | None) -> Refused | None:
-        """Make it exclusive within `seconds`; return why it could not be, or None. See `upgrade`."""
+        """Make it exclusive within `seconds`; return why it could not be, or None.
+
+        See `upgrade`.
+        """
         self.check()
         if conversions.stays(self.lease, "exclusive"):
             return None
@@ -597,7 +621,10 @@ class Hold:
         return text
 
     def drop(self) -> bool:
-        """Leave the lock to its lease, as no code refers to the hold any more. Return whether it was still held."""
+        """Leave the lock to its lease, as no code refers to the hold any more.
+
+        Return whether it was still held.
+        """
         lease = self.lease
         if self.released or not lease.is_open or self.pid != identity.process.pid:
             return False
@@ -630,7 +657,10 @@ class Hold:
 def begin_end(
     hold: Hold, driver: Driver, error: BaseException | Unset | None = UNSET
 ) -> Coroutine[Any, Any, None] | None:
-    """Release, the usual way: one question to one server ends it. Return None, or what to await for the rest; see `end`."""
+    """Release, the usual way: one question to one server ends it.
+
+    Return None, or what to await for the rest; see `end`.
+    """
     lease, began = hold.lease, monotonic()
     if (
         hold.kept

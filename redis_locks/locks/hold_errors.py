@@ -84,7 +84,10 @@ def refuse_upgrading(lease: Lease) -> NoReturn:
 
 
 def require_no_rows(lease: Lease) -> None:
-    """Raise TypeError if the lease is one of rows. A lease that is nested in it is a plain one, but has its intents."""
+    """Raise TypeError if the lease is one of rows.
+
+    A lease that is nested in it is a plain one, but has its intents.
+    """
     if lease.intents:
         refuse_rows()
 
@@ -116,7 +119,10 @@ def require_no_closing(lease: Lease, verb: str) -> None:
 
 
 def require_own(lease: Lease, verb: str, fix: str) -> None:
-    """Raise unless a hold itself can end with `verb`. `fix`: what to do, as a transaction keeps it; "": none does."""
+    """Raise unless a hold itself can end with `verb`.
+
+    `fix`: what to do, as a transaction keeps it; "": none does.
+    """
     require_guarded(lease, verb)
     require_no_closing(lease, verb)
     if fix:

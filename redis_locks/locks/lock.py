@@ -63,7 +63,9 @@ class Side:
         self.session = here = session()
         """This thread, or the running task, when it began to ask."""
         self.block = block
-        """What is to have the hold, from the moment it is made; None: nothing, it is acquired by hand."""
+        """What is to have the hold, from the moment it is made; None: nothing, it is acquired by
+        hand.
+        """
         self.where: Where = BY_HAND if block is None else block.where or here.held.stack
         """What code is to find the hold."""
         self.ends = inf
@@ -121,51 +123,58 @@ class Lock:
         wait: Seconds to wait while somebody else holds it. 0: do not wait. None: for ever.
         lease: Seconds a hold lives unless renewed or extended; 0.01 to one year.
         renew: Whether a hold is renewed in the background while it is held.
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
         label: What the holder runs, for people; None is the command of this process.
         read: Redis commands that only read, such as ``[("HGET", "account:1", "money")]``. They
             travel with the acquire and run once the lock is held; `Hold.read` has the replies.
-        scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction ends. A rollback to a savepoint
-            (a nested ``atomic()``) that was set before the acquire ends it, too. With several databases, it is kept
-            until this has happened in all of them. In the same transaction the lock is taken once, as a row lock is.
-            Any other hold ends with its block. "block": every hold does, and no COMMIT looks at it.
-            "transaction": as "auto", but taking it outside a transaction raises. Async code has
-            no transactions: its holds end with their block.
+        scope: "auto": a hold taken inside ``atomic()`` is kept until that transaction ends. A
+            rollback to a savepoint (a nested ``atomic()``) that was set before the acquire ends it,
+            too. With several databases, it is kept until this has happened in all of them. In the
+            same transaction the lock is taken once, as a row lock is. Any other hold ends with its
+            block. "block": every hold does, and no COMMIT looks at it. "transaction": as "auto",
+            but taking it outside a transaction raises. Async code has no transactions: its holds
+            end with their block.
         database: The alias of the database whose transactions count. None: those of all databases.
-        commit_guard: Whether a hold is verified just before COMMIT of each transaction that keeps it, or that
-            began and ends under it. If it is lost, or about to end, the transaction is rolled back
-            and LockLost raised. A lease is about to end in its last second, or its last tenth if
-            that is less.
-        reentrant: Whether code inside a block that has the lock may take it again. It gets a nested hold at
-            once, with the same fencing token. The last of them to end releases the lock. Asking for
-            "exclusive" inside "shared" upgrades the hold, until its end. If False, taking it again raises
-            LockError at once. What cannot be shown to run inside the block waits: other threads, other tasks, and
-            the code around a generator that has the block. The holder's own child tasks wait as well. A hold that was
-            acquired by hand has no block until ``with hold:``. "thread": whatever the holding thread or task runs
-            takes it again, as with ``threading.RLock``.
-        crash_release: Whether the lock becomes free within half a second of the end of the holder's process, however
-            long its lease. The first and the last waiter check four times a second whether the holder's process
-            still listens, and the others less often. So a holder that is cut off from Redis for a moment loses the
-            lock as well, and is told. For exclusive locks on one server, not on a Cluster. The process keeps a
-            connection open for it.
-        replicas: How many replicas have to acknowledge a grant before it counts, so that a fail-over to one of
-            them does not lose it; and each extend, the background's too. 0: none. Acquiring takes up to a quarter
-            of the lease longer (1 s at most). If they do not answer in that time, it holds nothing and raises
-            NotReplicated. Not on a Cluster.
-        max_hold: Seconds for which a hold of async code is renewed while its event loop stands still; not given:
-            REDIS_LOCKS["MAX_HOLD"]. A loop that computes for longer than the lease keeps its locks, and one that
-            hangs for good loses them. In blocking code it has no effect.
-        on_unavailable: What an acquire does when Redis cannot be asked. "raise" and "respond": raise
-            LockBackendError, which a view that has the lock as its decorator answers with 503 if it is "respond".
-            "proceed": return a hold that guards nothing. It says so in `Hold.is_unguarded` and in the log. If Redis goes
-            away during the block, its end logs that and does not raise, and COMMIT goes on: see `Hold.is_unverified`. What
-            another version of this package holds, or too few `replicas` acknowledged, and what needs an answer
-            for `read`, raises nevertheless. Not given: REDIS_LOCKS["ON_UNAVAILABLE"].
-        at_least: Seconds for which the lock stays closed after its grant, however early it is released; 0: not at all.
-            A crash keeps it closed as well: the lease is as long, if it is not given. A force-release opens it.
-        max_waiting: How many may wait for it; None: any number. A caller that would be one more gets QueueFull at once,
-            and does not wait. All who stand in the queue count, whatever their own `max_waiting` is. A waiter that has
-            died counts until its turn comes. Of a set, each lock has such a queue.
+        commit_guard: Whether a hold is verified just before COMMIT of each transaction that keeps
+            it, or that began and ends under it. If it is lost, or about to end, the transaction is
+            rolled back and LockLost raised. A lease is about to end in its last second, or its last
+            tenth if that is less.
+        reentrant: Whether code inside a block that has the lock may take it again. It gets a nested
+            hold at once, with the same fencing token. The last of them to end releases the lock.
+            Asking for "exclusive" inside "shared" upgrades the hold, until its end. If False,
+            taking it again raises LockError at once. What cannot be shown to run inside the block
+            waits: other threads, other tasks, and the code around a generator that has the block.
+            The holder's own child tasks wait as well. A hold that was acquired by hand has no block
+            until ``with hold:``. "thread": whatever the holding thread or task runs takes it again,
+            as with ``threading.RLock``.
+        crash_release: Whether the lock becomes free within half a second of the end of the holder's
+            process, however long its lease. The first and the last waiter check four times a second
+            whether the holder's process still listens, and the others less often. So a holder that
+            is cut off from Redis for a moment loses the lock as well, and is told. For exclusive
+            locks on one server, not on a Cluster. The process keeps a connection open for it.
+        replicas: How many replicas have to acknowledge a grant before it counts, so that a
+            fail-over to one of them does not lose it; and each extend, the background's too. 0:
+            none. Acquiring takes up to a quarter of the lease longer (1 s at most). If they do not
+            answer in that time, it holds nothing and raises NotReplicated. Not on a Cluster.
+        max_hold: Seconds for which a hold of async code is renewed while its event loop stands
+            still; not given: REDIS_LOCKS["MAX_HOLD"]. A loop that computes for longer than the
+            lease keeps its locks, and one that hangs for good loses them. In blocking code it has
+            no effect.
+        on_unavailable: What an acquire does when Redis cannot be asked. "raise" and "respond":
+            raise LockBackendError, which a view that has the lock as its decorator answers with 503
+            if it is "respond". "proceed": return a hold that guards nothing. It says so in
+            `Hold.is_unguarded` and in the log. If Redis goes away during the block, its end logs
+            that and does not raise, and COMMIT goes on: see `Hold.is_unverified`. What another
+            version of this package holds, or too few `replicas` acknowledged, and what needs an
+            answer for `read`, raises nevertheless. Not given: REDIS_LOCKS["ON_UNAVAILABLE"].
+        at_least: Seconds for which the lock stays closed after its grant, however early it is
+            released; 0: not at all. A crash keeps it closed as well: the lease is as long, if it is
+            not given. A force-release opens it.
+        max_waiting: How many may wait for it; None: any number. A caller that would be one more
+            gets QueueFull at once, and does not wait. All who stand in the queue count, whatever
+            their own `max_waiting` is. A waiter that has died counts until its turn comes. Of a
+            set, each lock has such a queue.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -178,7 +187,8 @@ class Lock:
     _reads: tuple[bytes, ...] = ()
     _blocks: CalledBlocks
     _plans: tuple[Plan, ...] = ()
-    """How it was asked for last, in each partition; none before, and after a change of its names."""
+    """How it was asked for last, in each partition; none before, and after a change of its names.
+    """
     _hold_type: type[Hold] = Hold
     _kind: NameKind = "lock"
     _is_unnamed = False
@@ -202,7 +212,10 @@ class Lock:
 
     @classmethod
     def of_call(cls, names: tuple[str, ...], options: Options) -> Lock:
-        """Return a lock of valid names, for one call of a function. It is not entered as a block."""
+        """Return a lock of valid names, for one call of a function.
+
+        It is not entered as a block.
+        """
         lock = object.__new__(Lock)
         lock.options, lock._names = options, names
         lock._name = joined(names)
@@ -237,17 +250,18 @@ class Lock:
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None if somebody else still held the lock after `wait` seconds.
 
-        Blocks for up to `wait` seconds (0: not at all; None: for ever; not given: the
-        lock's own). An interrupt leaves neither hold nor place in the queue behind.
-        Inside a transaction the hold is kept until that ends, whether released before or not
-        (see `scope`). Elsewhere no other acquire is nested in it before ``with hold:``, not even one of the same thread.
+        Blocks for up to `wait` seconds (0: not at all; None: for ever; not given: the lock's own).
+        An interrupt leaves neither hold nor place in the queue behind. Inside a transaction the
+        hold is kept until that ends, whether released before or not (see `scope`). Elsewhere no
+        other acquire is nested in it before ``with hold:``, not even one of the same thread.
 
         Raises:
             DeadlockDetected: Waiting on would never have ended.
             SynchronousOnlyOperation: An event loop runs in this thread: await `aacquire`.
-            LockError: It would have waited for a block that it runs in; or the lease ended before its
-                replicas knew of it.
-            LockBackendError: Redis could not be asked. Nothing is held, or only until its lease ends.
+            LockError: It would have waited for a block that it runs in; or the lease ended before
+                its replicas knew of it.
+            LockBackendError: Redis could not be asked. Nothing is held, or only until its lease
+                ends.
             NotReplicated: Too few replicas acknowledged it (see `replicas`). Nothing is held.
         """
         refuse_in_loop("acquire()", "Await aacquire()")
@@ -259,8 +273,8 @@ class Lock:
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Hold | None:
         """Return a hold, or None; like `acquire`, but suspends instead of blocking.
 
-        Cancellation leaves neither hold nor place in the queue behind. The search for deadlocks takes the task that awaits
-        this for the holder, until ``async with hold:``.
+        Cancellation leaves neither hold nor place in the queue behind. The search for deadlocks
+        takes the task that awaits this for the holder, until ``async with hold:``.
         """
         try:
             return await self.aenter(wait)

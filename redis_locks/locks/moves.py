@@ -70,10 +70,11 @@ async def _move_for_good(
 ) -> tuple[Adopted | None, float]:
     """As `_move`, once enough replicas know of it; with it the hold's deadline.
 
-    A fail-over may forget the move, though not the hold. The new primary knows the hold by the token that it had
-    before, so the move is repeated there.
+    A fail-over may forget the move, though not the hold. The new primary knows the hold by the
+    token that it had before, so the move is repeated there.
 
-    Raises LockLost if the lease ended before that was known. Then `heir` may still hold the lock on the server.
+    Raises LockLost if the lease ended before that was known. Then `heir` may still hold the lock on
+    the server.
     """
     while True:
         sent = monotonic()

@@ -51,7 +51,8 @@ async def reenter(
 ) -> Hold | Refused | None:
     """Return a hold, that of `block`, nested in what is around the caller; None if nothing there is in its way.
 
-    That is what `session` has in blocks that the caller runs in, and what those have who wait for its call.
+    That is what `session` has in blocks that the caller runs in, and what those have who wait for
+    its call.
 
     No round trip, but for an upgrade (waits up to `wait` seconds; `Refused` after that), and for
     `reads`. A hold that it may not join, as that guards nothing, is not in its way.

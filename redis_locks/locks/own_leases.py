@@ -25,7 +25,8 @@ def own_lease(names: Collection[str]) -> Lease | None:
 def _around(names: Collection[str]) -> Iterator[tuple[Held, Container[FrameType]]]:
     here = session()
     yield here.held, STACK
-    # To see who waits for this call takes a look at stacks. Most often nobody around has any of the locks.
+    # To see who waits for this call takes a look at stacks. Most often nobody around has any of the
+    # locks.
     if here.is_called and any(any(_having(names, held)) for held in may_wait_for(here)):
         for each in waiting_for(here):
             yield each.held, each.frames

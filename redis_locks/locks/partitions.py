@@ -193,11 +193,11 @@ async def acquire(
 ) -> SpreadHold | Refused:
     """Acquire the locks of all partitions within `wait` seconds in all (None: for ever).
 
-    If they are not to be renewed, the renewal ends when all are held, each with a whole lease from then on.
-    `made` makes one hold of those of the partitions.
+    If they are not to be renewed, the renewal ends when all are held, each with a whole lease from
+    then on. `made` makes one hold of those of the partitions.
 
-    Returns `Refused` when another holder still had one of them at the end. Then nothing is held. Nor is it after
-    an error, an interrupt or a cancellation; or only until its lease ends.
+    Returns `Refused` when another holder still had one of them at the end. Then nothing is held.
+    Nor is it after an error, an interrupt or a cancellation; or only until its lease ends.
 
     Raises:
         LockLost: One of them was lost while the others were waited for, and no time is left.

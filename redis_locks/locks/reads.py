@@ -105,7 +105,8 @@ def _spelled(name: Any) -> str:
 
 
 _ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER", b"SUNION"])
-"""Commands of which each word but the first is a key; of the others the second, of XINFO the third."""
+"""Commands of which each word but the first is a key; of the others the second, of XINFO the third.
+"""
 
 
 def require_slot(commands: Iterable[bytes], keys: Keys) -> None:

@@ -24,7 +24,9 @@ logger = logging.getLogger("redis_locks")
 T = TypeVar("T")
 
 Begun = Answer | Link | None
-"""What the usual way to end a hold came to: the answer, or the link on which it is to come; None: nothing was asked."""
+"""What the usual way to end a hold came to: the answer, or the link on which it is to come; None:
+nothing was asked.
+"""
 
 
 def here_of(driver: Driver) -> Any:
@@ -122,8 +124,8 @@ async def end_for_good(
 ) -> bool:
     """End a hold by `end_on`, however often connections break; return whether it was held until then.
 
-    At `last` the caller waits no longer, and the background goes on. If the lock proceeds without its server, an
-    end that is not known is logged, and counts as one.
+    At `last` the caller waits no longer, and the background goes on. If the lock proceeds without
+    its server, an end that is not known is logged, and counts as one.
 
     `repeated`: whether that was tried before. `was_lost`: whether its lease had ended before that.
     """
@@ -147,5 +149,6 @@ async def end_for_good(
             lease.name,
         )
         return True
-    # When a repeated release finds nothing, the first one most likely released, and its reply was lost.
+    # When a repeated release finds nothing, the first one most likely released, and its reply was
+    # lost.
     return held or again or repeated or lease.ended_by_upgrade

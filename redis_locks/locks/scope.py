@@ -37,7 +37,8 @@ class Scope:
             block. "block": always of their block. "transaction": as "auto", but there must be
             a transaction.
         database: The alias of the database whose transactions count; None: those of all.
-        commit_guard: Whether they are verified before COMMIT, of transactions around and inside them.
+        commit_guard: Whether they are verified before COMMIT, of transactions around and inside
+            them.
 
     Raises:
         TypeError: An argument has the wrong type.
@@ -71,8 +72,8 @@ class Scope:
         """Return the open transactions that keep a hold which this thread takes now; None: there are none.
 
         Raises:
-            TransactionManagementError: There are none, and the scope is "transaction". Or there is one that Django
-                does not know of.
+            TransactionManagementError: There are none, and the scope is "transaction". Or there is
+                one that Django does not know of.
         """
         if self.name == "block":
             return None
@@ -127,7 +128,10 @@ def _connection(alias: str, here: dict[str, BaseDatabaseWrapper]) -> BaseDatabas
 
 
 def _transactions_of(connection: BaseDatabaseWrapper) -> Sequence[Transactions]:
-    """Return those of a connection if one is open. Raises TransactionManagementError if Django does not know of it."""
+    """Return those of a connection if one is open.
+
+    Raises TransactionManagementError if Django does not know of it.
+    """
     raw = connection.connection
     autocommit = connection.settings_dict["AUTOCOMMIT"] if raw is None else connection.autocommit
     if connection.in_atomic_block or not autocommit:

@@ -31,7 +31,8 @@ class _Block:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # Not simply the last: a generator that is closed elsewhere leaves its blocks in another context.
+        # Not simply the last: a generator that is closed elsewhere leaves its blocks in another
+        # context.
         around = bounds.get()
         for place in reversed(range(len(around))):
             if around[place].block is self:
@@ -65,8 +66,8 @@ class lock_deadline(_Block):  # noqa: N801 - as above
     """All waits for locks in this ``with`` block end so many seconds after it is entered.
 
     Everything that the block does counts. After that, a lock is acquired only if it is free, as
-    with ``wait=0``. Nested blocks, `lock_timeout` and a lock's own wait can make it shorter, but not
-    longer. It reaches as far as `lock_timeout`, ends no wait of others, and takes no lock away.
+    with ``wait=0``. Nested blocks, `lock_timeout` and a lock's own wait can make it shorter, but
+    not longer. It reaches as far as `lock_timeout`, ends no wait of others, and takes no lock away.
 
     Args:
         seconds: Until when to wait, from entering the block. 0: do not wait. None: no deadline of

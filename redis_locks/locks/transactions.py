@@ -94,7 +94,9 @@ class Kept:
         return taken if taken.mode == self.hold.mode else taken._replace(mode=self.hold.mode)
 
     def leave(self, ended: Transactions, *, committed: bool) -> None:  # noqa: ARG002 - for subclasses
-        """Note that a transaction has ended, and release the hold after the last. Raises no error, only an interrupt.
+        """Note that a transaction has ended, and release the hold after the last.
+
+        Raises no error, only an interrupt.
 
         A caller that got an error after COMMIT would repeat the work.
         """
@@ -118,7 +120,9 @@ class Transactions:
         self._places: dict[tuple[Backend, str], list[Kept]] = {}
         """Where to find them. Not by an intent, which covers nothing."""
         self._undoes: list[tuple[frozenset[object], Undo, Any]] = []
-        """What to do if it is rolled back, and to what, each with the savepoints in which it was asked for."""
+        """What to do if it is rolled back, and to what, each with the savepoints in which it was
+        asked for.
+        """
         self._rolled_back: object = None
         """The savepoint to which it was rolled back last."""
         ends: tuple[Callable[..., None], ...] = (
@@ -158,7 +162,9 @@ class Transactions:
             self._places.setdefault((taken.backend, name), []).append(kept)
 
     def on_rollback(self, undo: Undo, what: Any) -> None:
-        """Give `what` to `undo` if it is rolled back, or a savepoint that is open now. It must not raise.
+        """Give `what` to `undo` if it is rolled back, or a savepoint that is open now.
+
+        It must not raise.
 
         Each `undo` is called once, with the list of all that it is to undo: there may be thousands.
         """
@@ -297,8 +303,8 @@ class Transactions:
 class _Blocks(list[Any]):
     """The open ``atomic`` blocks of a test case's connection, as long as a hold is kept.
 
-    A block without savepoint inside of a test case's transaction ends nothing in the database.
-    When it is the outermost of the code under test, in production it would have ended a transaction.
+    A block without savepoint inside of a test case's transaction ends nothing in the database. When
+    it is the outermost of the code under test, in production it would have ended a transaction.
     """
 
     def __init__(self, transactions: Transactions, blocks: Iterable[Any]) -> None:
@@ -322,7 +328,9 @@ class Keepers(NamedTuple):
     """The databases before whose COMMIT it is verified; None: all."""
 
     def find(self, taken: Taken, may_join: Callable[[Hold], bool]) -> Hold | None:
-        """Return the kept hold that covers what is wanted; all of them keep it from now on. See `Transactions.find`.
+        """Return the kept hold that covers what is wanted; all of them keep it from now on.
+
+        See `Transactions.find`.
 
         Raises:
             LockLost: It is lost, and so is the work of the transaction.
@@ -338,7 +346,10 @@ class Keepers(NamedTuple):
         return kept.hold
 
     def keep(self, hold: Hold, taken: Taken) -> Hold:
-        """Release `hold` when all of them have ended, or the savepoints that are open in them now. Return it."""
+        """Release `hold` when all of them have ended, or the savepoints that are open in them now.
+
+        Return it.
+        """
         kept = Kept(hold, taken)
         for each in self.transactions:
             each.keep(kept)
@@ -370,7 +381,9 @@ class Known(local):
 
 
 known: Final = Known()
-"""This thread has these. A transaction that was begun here is of one of them, whatever way its connection came here."""
+"""This thread has these. A transaction that was begun here is of one of them, whatever way its
+connection came here.
+"""
 
 
 def note_connected(connection: BaseDatabaseWrapper) -> None:

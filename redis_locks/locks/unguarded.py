@@ -55,7 +55,10 @@ def lease_of(plan: Plan, session: Session) -> Lease:
 
 
 async def tell(driver: Driver, lease: Lease, error: LockBackendError) -> None:
-    """Tell that a block runs without its lock. Probes of the server come often from now on, until it answers."""
+    """Tell that a block runs without its lock.
+
+    Probes of the server come often from now on, until it answers.
+    """
     for breaker in driver.breakers:
         breaker.hurry()
     if lock_events.observer.count("unguarded", lease.names, driver.description, 0.0):

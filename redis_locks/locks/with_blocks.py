@@ -1,7 +1,8 @@
 """Blocks: which hold the end of a `with` or `async with` statement ends, and what code runs inside it.
 
-Python looks up the method that ends a block just before it calls the one that begins it. So each block gets an `Exit`
-of its own, which knows its holds. Any thread or task that ends the block ends those holds and no others.
+Python looks up the method that ends a block just before it calls the one that begins it. So each
+block gets an `Exit` of its own, which knows its holds. Any thread or task that ends the block ends
+those holds and no others.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from redis_locks.protocol.lease import CancelledByLoss, Lease
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SUSPENDS: Final = CO_GENERATOR | CO_COROUTINE | CO_ITERABLE_COROUTINE | CO_ASYNC_GENERATOR
-"""The flags of code that may run for a context manager's caller, as the generator of a ``contextmanager`` does."""
+"""The flags of code that may run for a context manager's caller, as the generator of a
+``contextmanager`` does.
+"""
 
 _STACKS: Final = frozenset({"enter_context", "enter_async_context"})
 """The names of methods of exit stacks that enter a block."""
@@ -99,7 +102,9 @@ class Block(list[Ended]):
     """The holds that one block has, or is about to have: the last one is what it is to end."""
 
     frame: FrameType | None = None
-    """The frame for which it was entered: what runs under that is inside. None: all that its thread, task or call runs."""
+    """The frame for which it was entered: what runs under that is inside. None: all that its
+    thread, task or call runs.
+    """
     where: ref[Block] | None = None
     """A reference to it, if it has a frame; see `Side.where`."""
     has_exit = True
@@ -127,8 +132,8 @@ class _CalledBlock(Block):
 def _user_of(frame: FrameType) -> FrameType:
     """Return the frame for which `frame` enters a block: that of the statement which uses a context manager.
 
-    If the caller runs whatever it is given, as the loop of a worker does, that is no statement. Then it is a frame
-    that ends at once.
+    If the caller runs whatever it is given, as the loop of a worker does, that is no statement.
+    Then it is a frame that ends at once.
     """
     above = frame.f_back
     while above is not None and (
@@ -163,9 +168,9 @@ def _awaits_entering(operations: bytes, at: int) -> bool:
 class Exit(partial[Any]):
     """What a statement calls at the end of its block; each block has one of its own.
 
-    Only the statement refers to it. So it is gone as soon as the block has been left, even if an interrupt comes
-    before the first line of its end. From then on nobody renews the holds of the block, although a traceback, or
-    the variable after ``as``, may still refer to them.
+    Only the statement refers to it. So it is gone as soon as the block has been left, even if an
+    interrupt comes before the first line of its end. From then on nobody renews the holds of the
+    block, although a traceback, or the variable after ``as``, may still refer to them.
     """
 
     __slots__ = ()
@@ -195,8 +200,8 @@ class AsyncExit(Exit):
 class BlockExit:
     """The method `__exit__` or `__aexit__` of what blocks are made of: looked up, it is an `Exit` for one block.
 
-    Looked up on the class, as code that wraps it does, it is the plain function. An exit stack looks there, too, just
-    before it enters the block; that gets an `Exit`.
+    Looked up on the class, as code that wraps it does, it is the plain function. An exit stack
+    looks there, too, just before it enters the block; that gets an `Exit`.
 
     Args:
         function: What ends a block that has no `Exit`.
@@ -256,9 +261,14 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
 
 
 def _leave(block: Block, function: Callable[..., None], manager: object, *error: Any) -> None:
-    """End a block. The last three of `error` are what a statement gives; before them, an exit stack gives the manager."""
+    """End a block.
+
+    The last three of `error` are what a statement gives; before them, an exit stack gives the
+    manager.
+    """
     if block:
-        # Not by `Block.end`: before the release has begun, an interrupt leaves the hold to its lease.
+        # Not by `Block.end`: before the release has begun, an interrupt leaves the hold to its
+        # lease.
         block[-1].end_block(error[-2])
         block.clear()
     else:
@@ -280,8 +290,8 @@ _entering = _Entering()
 class CalledBlocks:
     """The open blocks of a lock that threads and tasks share which have no `Exit`, the latest last.
 
-    A call of `__exit__` ends the latest block of its thread or task. If that has none, it ends the only one that is open:
-    a generator may move on to another thread.
+    A call of `__exit__` ends the latest block of its thread or task. If that has none, it ends the
+    only one that is open: a generator may move on to another thread.
     """
 
     __slots__ = ("_stacks",)
@@ -294,7 +304,10 @@ class CalledBlocks:
         self._stacks.setdefault(session().name, []).append(block)
 
     def pop(self) -> Block:
-        """Return the block that is left here. Raises RuntimeError if it might be any of several, or if none is open."""
+        """Return the block that is left here.
+
+        Raises RuntimeError if it might be any of several, or if none is open.
+        """
         here = session().name
         if here not in self._stacks:
             if [len(stack) for stack in self._stacks.values()] != [1]:
@@ -313,8 +326,8 @@ class CalledBlocks:
 def refuse_in_loop(what: str, instead: str) -> None:
     """Raise SynchronousOnlyOperation if an event loop runs in this thread, where `what` would wait or hold.
 
-    All tasks of the loop share the thread, so one forgotten ``async`` would let them in together. As Django does, it
-    lets everything pass where the environment has DJANGO_ALLOW_ASYNC_UNSAFE.
+    All tasks of the loop share the thread, so one forgotten ``async`` would let them in together.
+    As Django does, it lets everything pass where the environment has DJANGO_ALLOW_ASYNC_UNSAFE.
     """
     if _get_running_loop() is not None and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
         msg = (

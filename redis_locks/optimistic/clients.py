@@ -1,7 +1,8 @@
 """Where watched keys live, and the links to their servers, which only transactions use.
 
-A link asks nothing twice by itself. After a lost reply, redis-py's retries would send the MULTI/EXEC again; a cluster
-client would even omit the WATCH. Replies look as those of the user's client.
+A link asks nothing twice by itself. After a lost reply, redis-py's retries would send the
+MULTI/EXEC again; a cluster client would even omit the WATCH. Replies look as those of the user's
+client.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from redis_locks.drivers.endpoint import Endpoint, Shape
 from redis_locks.optimistic.packets import UNWATCH
 
 Using = str | redis.Redis | redis.RedisCluster | None
-"""A name in SERVERS, a CACHES alias, a URL, a dotted path or a client; None is the default server."""
+"""A name in SERVERS, a CACHES alias, a URL, a dotted path or a client; None is the default server.
+"""
 
 
 class Source(Protocol):
@@ -177,8 +179,8 @@ def source_of(using: Using) -> Source:
     """Return the source that `using` names. Connects to nothing but to a cluster that is named.
 
     Raises:
-        ImproperlyConfigured: It names nothing, or a client of several servers. Or it is None, and the keys may be in
-            the database of a cache as well.
+        ImproperlyConfigured: It names nothing, or a client of several servers. Or it is None, and
+            the keys may be in the database of a cache as well.
     """
     if using is None or isinstance(using, str):
         found = _named.get(using)

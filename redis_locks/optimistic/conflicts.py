@@ -1,7 +1,7 @@
 """How often transactions on a key met a conflict: a bounded sorted set on the server, for one hour.
 
-A member is a watched key. Its score packs both counts, so that one ZINCRBY counts an attempt and the
-set is sorted by conflicts.
+A member is a watched key. Its score packs both counts, so that one ZINCRBY counts an attempt and
+the set is sorted by conflicts.
 """
 
 from __future__ import annotations

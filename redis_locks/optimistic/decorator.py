@@ -49,19 +49,19 @@ if TYPE_CHECKING:
 class optimistic:  # noqa: N801 - used as a decorator, so it reads like a function
     """Run a function as an optimistic transaction: WATCH, read, MULTI, EXEC, again on conflict.
 
-    The function gets a redis-py pipeline as its first argument; the caller leaves that argument out.
-    Until the function calls ``pipe.multi()``, commands run at once, and only reading commands are
-    allowed. Afterwards commands are queued. Redis applies them together if nobody has changed a watched
-    key meanwhile. Otherwise the function is called again after a short random pause, so it must have
-    no other effects. If it returns without ``pipe.multi()``, nothing is written. The call returns the
-    function's value.
+    The function gets a redis-py pipeline as its first argument; the caller leaves that argument
+    out. Until the function calls ``pipe.multi()``, commands run at once, and only reading commands
+    are allowed. Afterwards commands are queued. Redis applies them together if nobody has changed a
+    watched key meanwhile. Otherwise the function is called again after a short random pause, so it
+    must have no other effects. If it returns without ``pipe.multi()``, nothing is written. The call
+    returns the function's value.
 
     The queued commands are applied once even if the server's answer is lost, because the same EXEC
-    records the operation. With an `operation_id` this holds across calls: a second call with the same
-    id changes nothing and returns the value of the first call.
+    records the operation. With an `operation_id` this holds across calls: a second call with the
+    same id changes nothing and returns the value of the first call.
 
-    Redis does not roll back: if a command fails inside EXEC, the call raises, but the other commands
-    are applied.
+    Redis does not roll back: if a command fails inside EXEC, the call raises, but the other
+    commands are applied.
 
     Args:
         watch: Keys to watch: templates over the function's other parameters, as in
@@ -75,18 +75,19 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         operation_id: A template or a callable, as for `watch`, that names the operation; the
             function's value must then be plain JSON data. None: each call is a new operation.
         remember: Seconds for which the server remembers an operation with an id, from 1.
-        escalate_to: The name of a lock, as a template or a callable. The call acquires the lock after
-            `escalate_after` conflicts and holds it during further attempts, which still watch.
-            With it, conflicts are counted; see `conflicts`. None: no lock.
+        escalate_to: The name of a lock, as a template or a callable. The call acquires the lock
+            after `escalate_after` conflicts and holds it during further attempts, which still
+            watch. With it, conflicts are counted; see `conflicts`. None: no lock.
         escalate_after: Conflicts after which the lock is acquired; less than `attempts`.
         wait: Seconds to wait for that lock. 0: do not wait. None: for ever. Not given:
             REDIS_LOCKS["WAIT"].
         using: Where the keys live: a name in SERVERS, a CACHES alias, a URL, a dotted path or a
-            blocking client, of a cluster too. Of a client only the options are used, on connections of our own;
-            the lock then lives on the default server. None is the default server. It is refused if a cache is in another
-            database, as the keys may well be there.
-        replies: Whether the call returns the replies to the queued commands, as redis-py shapes them, in place of the
-            function's value. If they are lost with the connection, it raises LockBackendError. Not with `operation_id`.
+            blocking client, of a cluster too. Of a client only the options are used, on connections
+            of our own; the lock then lives on the default server. None is the default server. It is
+            refused if a cache is in another database, as the keys may well be there.
+        replies: Whether the call returns the replies to the queued commands, as redis-py shapes
+            them, in place of the function's value. If they are lost with the connection, it raises
+            LockBackendError. Not with `operation_id`.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -200,8 +201,8 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     ) -> R:
         """Run ``function(pipe)`` as a transaction over the keys of `watch` and return its value.
 
-        Blocks. Arguments and errors are those of `optimistic`, without templates. The keys may also be given one by
-        one, behind the function.
+        Blocks. Arguments and errors are those of `optimistic`, without templates. The keys may also
+        be given one by one, behind the function.
         """
         require_function(function)
         if iscoroutinefunction(function):

@@ -1,7 +1,7 @@
 """The marker of an operation: a key that the same EXEC writes, and that proves its effects.
 
-Every attempt WATCHes the marker. So of two attempts of one operation at most one is applied, even in
-two processes. This holds while one of them is still on its way through a dead connection.
+Every attempt WATCHes the marker. So of two attempts of one operation at most one is applied, even
+in two processes. This holds while one of them is still on its way through a dead connection.
 """
 
 from __future__ import annotations

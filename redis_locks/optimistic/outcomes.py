@@ -38,7 +38,8 @@ def is_applied(replies: Sequence[Any], pipe: Any) -> bool:
 
     Raises:
         LinkFailed: The server cannot work now.
-        redis.ResponseError: It refused a command. Before EXEC, nothing is applied then; in it, the others are.
+        redis.ResponseError: It refused a command. Before EXEC, nothing is applied then; in it, the
+            others are.
     """
     done = replies[-1]
     if done is None:
@@ -79,7 +80,10 @@ def _refusal(answers: Sequence[Any], error: RedisError, pipe: Any) -> RedisError
 def shaped(
     replies: Sequence[Any], names: Sequence[str], callbacks: dict[str, Any], link: Any
 ) -> list[Any]:
-    """Return replies to commands, named in capitals, as redis-py's callbacks shape them. Raises as `require_answers`."""
+    """Return replies to commands, named in capitals, as redis-py's callbacks shape them.
+
+    Raises as `require_answers`.
+    """
     found = []
     for name, reply in zip(names, replies, strict=True):
         if isinstance(reply, RedisError):

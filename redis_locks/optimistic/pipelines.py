@@ -16,8 +16,8 @@ from redis_locks.drivers.base import LinkBroken, run_blocking
 from redis_locks.optimistic.outcomes import LinkFailed, require_answers
 from redis_locks.optimistic.packets import pack_command
 
-# Commands that write nothing. The list of redis-py differs between its releases, and some lists have
-# GEORADIUS, which may write. SCRIPT is redis-py's own, before it runs a script.
+# Commands that write nothing. The list of redis-py differs between its releases, and some lists
+# have GEORADIUS, which may write. SCRIPT is redis-py's own, before it runs a script.
 _HARMLESS = frozenset({
     "BITCOUNT", "BITFIELD_RO", "BITPOS", "DBSIZE", "DIGEST", "DUMP", "ECHO", "EVALSHA_RO", "EVAL_RO", "EXISTS",
     "EXPIRETIME", "FCALL_RO", "FT.ALIASLIST", "FT.EXPLAIN", "FT.INFO", "FT.PROFILE", "FT.SEARCH", "GEODIST",

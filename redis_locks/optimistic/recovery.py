@@ -1,8 +1,8 @@
 """Find out whether an EXEC without an answer was applied.
 
-The operation's key tells. The EXEC writes that key along with its effects, and every attempt watches
-it. If the key is there, the EXEC was applied. If not, writing the key first, by another attempt or as
-`VOID`, makes a late EXEC fail.
+The operation's key tells. The EXEC writes that key along with its effects, and every attempt
+watches it. If the key is there, the EXEC was applied. If not, writing the key first, by another
+attempt or as `VOID`, makes a late EXEC fail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The attempts of one call: watch, read, write, and again after a conflict, up to a limit.
 
-Redis answers an EXEC with its results. If a watched key had changed, it answers nil: a conflict, and
-nothing was applied. If no answer arrives, the call is in doubt; see `recovery`.
+Redis answers an EXEC with its results. If a watched key had changed, it answers nil: a conflict,
+and nothing was applied. If no answer arrives, the call is in doubt; see `recovery`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ _ASYNC = AsyncExecution()
 
 
 def run(function: Callable[[Any], Any], plan: Transaction) -> Any:
-    """Call `function` with a watching pipeline until what it queued is applied; return its value. Blocks.
+    """Call `function` with a watching pipeline until what it queued is applied; return its value.
+
+    Blocks.
 
     Raises:
         TooMuchContention: Others kept changing what was watched; nothing was applied.
@@ -134,7 +136,9 @@ class _Call:
     _conflicts = 0
     _refused: LockError | None = None
     _sent: float | None = None
-    """When the first EXEC was sent that went unanswered, so that it is in doubt; None: there is none."""
+    """When the first EXEC was sent that went unanswered, so that it is in doubt; None: there is
+    none.
+    """
 
     def __init__(
         self, execution: Execution, function: Callable[[Any], Any], plan: Transaction
@@ -159,7 +163,8 @@ class _Call:
         if wanted is None or self.hold is not None:
             await self._pause()
             return True
-        # Not until a transaction of the database around it ends: the lock only keeps others from trying.
+        # Not until a transaction of the database around it ends: the lock only keeps others from
+        # trying.
         lock = Lock(
             wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label, scope="block"
         )
@@ -180,7 +185,10 @@ class _Call:
         await self._execution.sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
 
     async def attempt(self) -> Applied | None:
-        """Watch, read, call the function, write. None: it met a conflict, and is to be done again."""
+        """Watch, read, call the function, write.
+
+        None: it met a conflict, and is to be done again.
+        """
         self.made += 1
         self._started = monotonic()
         question = self._plan.question
@@ -279,7 +287,10 @@ class _Call:
         return MEMORY_SECONDS + 2 * self._source.reply_timeout
 
     async def _committed(self, pipe: Any, value: Any) -> Applied | None:
-        """Send MULTI, what was queued, the marker and EXEC. Return what came of it; None: a conflict."""
+        """Send MULTI, what was queued, the marker and EXEC.
+
+        Return what came of it; None: a conflict.
+        """
         counts, is_one_server = self._plan.escalate_to is not None, self._source.is_one_server
         if pipe.scripts:
             await self._execution.settle(pipe.load_scripts())
@@ -349,7 +360,10 @@ def _links(execution: Execution, server: Server) -> Driver:
 
 
 async def _asked(driver: Driver, packet: bytes, number: int) -> tuple[Any, list[Any]]:
-    """Return a link and what it answered. A link that died while it was idle is replaced, so it must be safe to repeat."""
+    """Return a link and what it answered.
+
+    A link that died while it was idle is replaced, so it must be safe to repeat.
+    """
     idle = driver.take()
     link: Any = idle or await driver.checkout()
     try:

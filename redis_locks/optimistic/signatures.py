@@ -64,7 +64,10 @@ def label(function: object) -> str:
 def text_of(
     transaction: Callable[..., Any], argument: str, source: object
 ) -> Callable[[Args, Kwargs], str] | None:
-    """Return the function that makes a call's text from its arguments; None for None. Errors name the argument."""
+    """Return the function that makes a call's text from its arguments; None for None.
+
+    Errors name the argument.
+    """
     if source is None:
         return None
     render = _renderer(transaction, argument, source)
@@ -87,8 +90,10 @@ def question_of(transaction: Callable[..., Any], watch: Watch, read: Read) -> Qu
     """Return what makes a call's question from its arguments; or the question, if it is the same for each call.
 
     Raises:
-        TypeError: `watch` is neither a template, nor several, nor a callable; or `read` no list of commands.
-        ValueError: `watch` names no key, a command is not one that only reads, or a template is wrong.
+        TypeError: `watch` is neither a template, nor several, nor a callable; or `read` no list of
+            commands.
+        ValueError: `watch` names no key, a command is not one that only reads, or a template is
+            wrong.
     """
     if callable(watch) or callable(read):
         keys, reads = _keys_of(transaction, watch), _reads_of(transaction, read)

@@ -71,7 +71,10 @@ def options_of(
     wait: float | Unset | None,
     replies: bool,  # noqa: FBT001 - as given
 ) -> TransactionOptions:
-    """Return the options, which are checked once. Raises TypeError and ValueError for what cannot be meant."""
+    """Return the options, which are checked once.
+
+    Raises TypeError and ValueError for what cannot be meant.
+    """
     try:
         return _known_options(attempts, remember, escalate_after, wait, replies)
     except TypeError:  # for one that cannot be hashed, it has not been checked yet

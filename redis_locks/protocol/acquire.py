@@ -1,10 +1,12 @@
 """Acquire: one round trip when the lock is free, else a place in the queue and silence.
 
-`Lock` calls `acquire`. Nobody polls the server. The releasing process makes the first living waiter the
-holder, and the server tells that waiter. A waiter asks again to take over from a holder that died. It
-also asks every `RECHECK` seconds, in case a message was lost or the server forgot the queue.
+`Lock` calls `acquire`. Nobody polls the server. The releasing process makes the first living waiter
+the holder, and the server tells that waiter. A waiter asks again to take over from a holder that
+died. It also asks every `RECHECK` seconds, in case a message was lost or the server forgot the
+queue.
 
-If the last wait for a lock was brief, the next first question wants no reply: see `silent_questions`.
+If the last wait for a lock was brief, the next first question wants no reply: see
+`silent_questions`.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ T = TypeVar("T")
 RECHECK = 6.0
 """Seconds between two signs of life of a waiter, at most.
 
-Less for a lock with a short lease: the waiters before it most likely have short leases too, and one may die as holder.
+Less for a lock with a short lease: the waiters before it most likely have short leases too, and one
+may die as holder.
 """
 
 SOONEST = 0.5
@@ -67,7 +70,8 @@ _DEAD: Final = 0.01
 """Seconds within which a link breaks that was dead before it was used."""
 
 _SOONEST_LOOK = 0.006
-"""Seconds in line before the first look, at least: a grant to who came less than 5 ms ago forgets nothing.
+"""Seconds in line before the first look, at least: a grant to who came less than 5 ms ago forgets
+nothing.
 
 See NOTED_AFTER_MS in ``_prelude.lua``.
 """
@@ -81,17 +85,22 @@ _MOST_KEYS = 100
 CRASH_CHECK = 0.25
 """Seconds between two looks at a holder that is to lose the lock when its process is gone.
 
-The first and the last waiter look so often. Each other waiter looks half as often as the next one nearer to an end of
-the line, but every `RECHECK` seconds at least. So a crowd costs the server hardly more than a few.
+The first and the last waiter look so often. Each other waiter looks half as often as the next one
+nearer to an end of the line, but every `RECHECK` seconds at least. So a crowd costs the server
+hardly more than a few.
 """
 
 _EXPIRY_SLACK = 0.005
 _LATE = 0.1
 _EACH = 0.001
-"""Seconds to pause for each waiter of a connection that broke, so that they do not all ask again at once."""
+"""Seconds to pause for each waiter of a connection that broke, so that they do not all ask again at
+once.
+"""
 _LONGEST_SPREAD = 1.0
 _SNAG = 0.25
-"""Seconds within which a failed attempt to connect may be a passing one, such as a connection killed half open."""
+"""Seconds within which a failed attempt to connect may be a passing one, such as a connection
+killed half open.
+"""
 
 
 async def acquire(
@@ -126,14 +135,17 @@ class Waiter:
         driver: Where to ask.
         request: What is asked for.
         wait: For how many seconds to wait (0: not at all, None: for ever).
-        patience: After so many seconds, and again now and then, it looks for a deadlock if its thread or task holds
-            something. None: only when it is told to.
-        since: When the wait began, on the monotonic clock, if that was before, and told as contention.
-        own: What the log is to say after `patience` seconds of a hold of the caller's, for which it may wait for ever.
+        patience: After so many seconds, and again now and then, it looks for a deadlock if its
+            thread or task holds something. None: only when it is told to.
+        since: When the wait began, on the monotonic clock, if that was before, and told as
+            contention.
+        own: What the log is to say after `patience` seconds of a hold of the caller's, for which it
+            may wait for ever.
         link: On what to ask first; None: a new one.
-        first: The reply, the error or the silence that came for the first question on `link`, and when that was sent;
-            None: nothing was sent yet.
-        ends: When it has to end, whatever the server does; None: as the blocks around the caller say. See `at_last`.
+        first: The reply, the error or the silence that came for the first question on `link`, and
+            when that was sent; None: nothing was sent yet.
+        ends: When it has to end, whatever the server does; None: as the blocks around the caller
+            say. See `at_last`.
 
     Attributes:
         link: What it asks and listens on.
@@ -198,8 +210,8 @@ class Waiter:
     async def run(self) -> Won | Refused:
         """Acquire. Returns `Refused` when another holder still had the lock at the end.
 
-        Whatever goes wrong, cancellation included, leaves neither hold nor queue entry behind, or raises
-        `LockBackendError` if Redis could not be told; then the lease ends what is there.
+        Whatever goes wrong, cancellation included, leaves neither hold nor queue entry behind, or
+        raises `LockBackendError` if Redis could not be told; then the lease ends what is there.
 
         Raises:
             DeadlockDetected: This wait was ended for others to go on.
@@ -236,7 +248,10 @@ class Waiter:
         return won
 
     async def _go_on(self) -> Won | Refused | None:
-        """Go on after the first question. An error of the server's, which may not know the script, is no answer."""
+        """Go on after the first question.
+
+        An error of the server's, which may not know the script, is no answer.
+        """
         link, first, self._first = self.link, self._first, None
         assert link is not None and first is not None  # noqa: S101, PT018 - see `run`
         reply, sent = first
@@ -273,7 +288,10 @@ class Waiter:
         return await self._answered(*await self.in_time(self._question()))
 
     async def in_time(self, step: Coroutine[Any, Any, T]) -> T:
-        """Return what a step returns that talks to the server. It has the time for one reply, or what is left of the call."""
+        """Return what a step returns that talks to the server.
+
+        It has the time for one reply, or what is left of the call.
+        """
         until = min(monotonic() + self.driver.reply_timeout, self._ends)
         return await in_time(self.driver, step, until, self._at_last)
 
@@ -504,7 +522,9 @@ class Waiter:
         return keys if len(keys) <= _MOST_KEYS else None
 
     async def abandon(self) -> None:
-        """Take back what was asked for, if anything was, and give the link back. Doing it again does nothing.
+        """Take back what was asked for, if anything was, and give the link back.
+
+        Doing it again does nothing.
 
         What cannot be taken back ends with its lease, or with its place's time.
         """

@@ -19,7 +19,9 @@ from redis_locks.protocol.retry import longest_pause
 logger = logging.getLogger("redis_locks")
 
 MOST: Final = 10_000
-"""How many ends a server owes us at most. The oldest ones end with their leases, as all do that nobody can ask for."""
+"""How many ends a server owes us at most. The oldest ones end with their leases, as all do that
+nobody can ask for.
+"""
 
 IDLE: Final = 5.0
 """Seconds after which the thread ends that has nothing to do."""
@@ -47,7 +49,10 @@ class Background:
         self._running = False
 
     def add(self, work: _Work, until: float) -> None:
-        """Do it soon, as often as connections break, until then on the monotonic clock. It must be safe to repeat."""
+        """Do it soon, as often as connections break, until then on the monotonic clock.
+
+        It must be safe to repeat.
+        """
         with self._changed:
             self._pending.append((until, work))
             self._changed.notify()

@@ -1,8 +1,9 @@
 """asgiref's bridges between sync and async code: which thread or task itself waits for the very call that runs here.
 
-A call's context does not tell. It comes down to all tasks that are started in it, and these go on by themselves. So what
-waits is looked at: the chain of awaits of a task, or the frames of a thread, must end in this call. What cannot be
-shown, or a version of asgiref that is written in another way, gives no answer.
+A call's context does not tell. It comes down to all tasks that are started in it, and these go on
+by themselves. So what waits is looked at: the chain of awaits of a task, or the frames of a thread,
+must end in this call. What cannot be shown, or a version of asgiref that is written in another way,
+gives no answer.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def waiting_for(session: Session) -> Iterator[Waiting]:
             task = None
         if not frames:
             return
-        # A thread waits by the call that it runs now, or by itself. What it has done before may belong to others.
+        # A thread waits by the call that it runs now, or by itself. What it has done before may
+        # belong to others.
         waiting = [callers.ours.threads.get(thread)] if call is None else around
         for each in [each for each in waiting if each is not None and each.call is call]:
             yield Waiting(each.held, list(since_call(frames)))
@@ -126,7 +128,10 @@ def _coroutine_of(task: asyncio.Task[Any] | None) -> Any:
 
 
 def _frames_of(outermost: Any) -> Iterator[list[FrameType]]:
-    """Yield the frames of a task's coroutine: those that wait, or those that run. It may begin to wait at any moment."""
+    """Yield the frames of a task's coroutine: those that wait, or those that run.
+
+    It may begin to wait at any moment.
+    """
     if outermost is not None:
         yield list(_suspended(outermost))
         yield _running(outermost)
@@ -165,8 +170,9 @@ def _running(outermost: Any) -> list[FrameType]:
 def _stack_of_another(top: FrameType) -> list[FrameType]:
     """Return the frames that have led to a frame of another thread, from that on.
 
-    In one step of the interpreter, in which that thread cannot go on: frames that come and go have crashed CPython 3.11.
-    A collection of garbage would run finalizers in between, and so let the thread go on.
+    In one step of the interpreter, in which that thread cannot go on: frames that come and go have
+    crashed CPython 3.11. A collection of garbage would run finalizers in between, and so let the
+    thread go on.
     """
     collects = gc.isenabled()
     gc.disable()

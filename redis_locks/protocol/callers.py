@@ -1,4 +1,7 @@
-"""Callers: each thread, task and ``sync_to_async`` call waits and holds as one. This is what each has, and its tokens."""
+"""Callers: each thread, task and ``sync_to_async`` call waits and holds as one.
+
+This is what each has, and its tokens.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,9 @@ Place = tuple[object, str]
 class Held(dict[Place, Any]):
     """The leases of one thread or task by place; of several at one place the latest.
 
-    To take and release a lock costs the same however many there are, so that the ten thousandth costs as much
-    as the first. Only the end of a lease that covered another one looks through what is open.
+    To take and release a lock costs the same however many there are, so that the ten thousandth
+    costs as much as the first. Only the end of a lease that covered another one looks through what
+    is open.
     """
 
     __slots__ = ("open", "party", "stack")
@@ -39,9 +43,13 @@ class Held(dict[Place, Any]):
         self.party = party
         """What is equal only for the thread or task whose they are."""
         self.stack = party if stack is None else stack
-        """What stands for the open blocks of one thread, task or ``sync_to_async`` call: the same object for all of them."""
+        """What stands for the open blocks of one thread, task or ``sync_to_async`` call: the same
+        object for all of them.
+        """
         self.open: dict[Any, None] = {}
-        """All leases that somebody has yet to leave, the latest last: lost ones, and those found nowhere, too."""
+        """All leases that somebody has yet to leave, the latest last: lost ones, and those found
+        nowhere, too.
+        """
 
     def uncover(self, place: Place) -> None:
         """Let the latest other lease of the lock at `place` be found there again, if it is held still."""
@@ -52,7 +60,10 @@ class Held(dict[Place, Any]):
                 return
 
     def has_any(self) -> bool:
-        """Whether anything is held still. Forgets what has ended elsewhere: see `_Sessions.session_of`."""
+        """Whether anything is held still.
+
+        Forgets what has ended elsewhere: see `_Sessions.session_of`.
+        """
         while True:
             try:
                 # The latest first, which most likely is held.
@@ -153,7 +164,8 @@ class _Sessions:
     def _around(self) -> Iterable[Session | None]:
         """Return the calls and tasks in which this code runs, as the context says.
 
-        The context may name an earlier call of the task. So what was around that call counts as well.
+        The context may name an earlier call of the task. So what was around that call counts as
+        well.
         """
         call = self.of_calls.get()
         return dict.fromkeys([call, *(call.around if call else ()), self.of_context.get()])
@@ -167,10 +179,10 @@ class _Sessions:
     def session_of(self, call: object) -> Session:
         """Return the session of a ``sync_to_async`` call: it has what earlier calls of its task had.
 
-        The guard of a COMMIT looks at that, and the search for deadlocks. No acquire is nested in it.
-        It comes with the task's context, to which asgiref gives back what a call changes in it.
-        A copy, for the context comes down to other tasks too: what either takes from now on is
-        its own.
+        The guard of a COMMIT looks at that, and the search for deadlocks. No acquire is nested in
+        it. It comes with the task's context, to which asgiref gives back what a call changes in it.
+        A copy, for the context comes down to other tasks too: what either takes from now on is its
+        own.
         """
         found = self.of_calls.get()
         if found is None or found.call is not call:
@@ -183,7 +195,9 @@ class _Sessions:
 
 
 calls: Final = SyncToAsync.threadlocal
-"""Where asgiref notes as `task_context`, for the threads that it runs sync code in, a list made for each call."""
+"""Where asgiref notes as `task_context`, for the threads that it runs sync code in, a list made for
+each call.
+"""
 
 
 _RUNS_CALL: Final = SyncToAsync.thread_handler.__code__
@@ -244,7 +258,10 @@ def call_in(frames: Iterable[FrameType]) -> Any:
 
 
 def since_call(frames: Iterable[FrameType]) -> Iterator[FrameType]:
-    """Yield the frames above those that run a ``sync_to_async`` call. What is beneath may be somebody else's."""
+    """Yield the frames above those that run a ``sync_to_async`` call.
+
+    What is beneath may be somebody else's.
+    """
     return takewhile(lambda frame: frame.f_code is not _RUNS_CALL, frames)
 
 

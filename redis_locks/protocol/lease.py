@@ -1,7 +1,8 @@
 """The lease of a hold: a state machine on this process's monotonic clock, and what is told of its end.
 
-A `Lease` is what one thread or task has of a set of locks. Nested holds share it: it ends when the last of them
-leaves. A renewer extends it in the background. Its state changes by these verbs only, as `AFTER` says:
+A `Lease` is what one thread or task has of a set of locks. Nested holds share it: it ends when the
+last of them leaves. A renewer extends it in the background. Its state changes by these verbs only,
+as `AFTER` says:
 
     ======  ====  =====  =====  ======
     state   win   lose   leave  resume
@@ -12,10 +13,11 @@ leaves. A renewer extends it in the background. Its state changes by these verbs
     ended   =     lost   =      held
     ======  ====  =====  =====  ======
 
-asking: it may wait for the locks. held: the server gave us the locks. lost: the hold is gone although nobody
-released it; `Lease.reason` says why. ended: it was released or given away, or that was tried.
-"=": the state stays. `leave` is that of the last hold that is open. Any thread may call any verb at any time.
-Each takes effect as a whole, under the mutex. So the table decides what two of them come to.
+asking: it may wait for the locks. held: the server gave us the locks. lost: the hold is gone
+although nobody released it; `Lease.reason` says why. ended: it was released or given away, or that
+was tried. "=": the state stays. `leave` is that of the last hold that is open. Any thread may call
+any verb at any time. Each takes effect as a whole, under the mutex. So the table decides what two
+of them come to.
 """
 
 from __future__ import annotations
@@ -156,8 +158,9 @@ class EnteredBlock(Protocol):
 
 
 Where = ref[EnteredBlock] | object
-"""What code finds a hold, to be nested in it: what runs under a block's frame; what a stack of blocks is around; all of a
-party; or, by `BY_HAND`, none. See `Held`."""
+"""What code finds a hold, to be nested in it: what runs under a block's frame; what a stack of
+blocks is around; all of a party; or, by `BY_HAND`, none. See `Held`.
+"""
 
 BY_HAND: Final = None
 """No code finds the hold: nothing shows what runs under it."""
@@ -177,7 +180,8 @@ class Conversion:
         self.token: str | None = None
         """The token that it will have, while it is being upgraded."""
         self.ended = -inf
-        """When it was last upgraded; inf while it is. Until then "not held" may mean what it says."""
+        """When it was last upgraded; inf while it is. Until then "not held" may mean what it says.
+        """
         self.is_settled = True
         """Whether Redis is known to hold it in its mode."""
         self.releases = False
@@ -350,11 +354,13 @@ class Lease:
     ) -> H | Coroutine[Any, Any, H | Refused]:
         """Ask for the locks, and wait for up to `wait` seconds (0: not at all; None: for ever).
 
-        Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own` and `ends` are as for `Waiter`.
+        Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own`
+        and `ends` are as for `Waiter`.
 
-        Returns the hold, as it does the usual way: the locks are free, and one question to one server is enough.
-        Else what to await for the hold, or for why another holder still had the locks at the end. Whatever
-        interrupts it takes back what was asked for. To await raises as `Waiter.run`.
+        Returns the hold, as it does the usual way: the locks are free, and one question to one
+        server is enough. Else what to await for the hold, or for why another holder still had the
+        locks at the end. Whatever interrupts it takes back what was asked for. To await raises as
+        `Waiter.run`.
         """
         plan = self.plan
         question = Question()
@@ -383,7 +389,10 @@ class Lease:
     def _asks_silently(
         self, driver: Driver, link: Link, wait: float | None, hold: H, question: Question
     ) -> bool:
-        """Ask so that the grant itself is the answer, or return False; see `silent_questions`. Contention is counted after that."""
+        """Ask so that the grant itself is the answer, or return False; see `silent_questions`.
+
+        Contention is counted after that.
+        """
         plan = self.plan
         if not silent_questions.fits(driver, link, plan, wait):
             return False
@@ -470,7 +479,7 @@ class Lease:
     async def _tell_contention(
         self, driver: Driver, wait: float | None, question: Question
     ) -> None:
-        """Tell that somebody else had the locks, before they are had."""
+        """Tell that somebody else had the locks, before the lease begins."""
         await lock_events.tell(driver, "contended", self.request, wait=wait)
         if question.sent + self.plan.terms.lease <= monotonic():
             # Receivers took longer than the lease, which nobody has renewed: a `Waiter` asks again.
@@ -486,7 +495,10 @@ class Lease:
     async def _ask_otherwise(
         self, driver: Driver, wait: float | None, question: Question, ends: float
     ) -> None:
-        """Ask as the usual way does, until `ends` at the latest; or not at all. Raises what broke the question off."""
+        """Ask as the usual way does, until `ends` at the latest; or not at all.
+
+        Raises what broke the question off.
+        """
         link, plan = question.link, self.plan
         try:
             if question.error is not None:
@@ -611,7 +623,10 @@ class Lease:
     # The holds that share it, and where they find it
 
     def begin(self, hold: object, where: Where = BY_HAND) -> None:
-        """Add the first hold and have the lease renewed. Acquires of its thread or task find it, from code that runs in `where`."""
+        """Add the first hold and have the lease renewed.
+
+        Acquires of its thread or task find it, from code that runs in `where`.
+        """
         self._open = self._open or {id(hold): where}
         self.renewer.add(self)
         if not self.renews:
@@ -629,7 +644,10 @@ class Lease:
         self._be_found(held)
 
     def begin_unfound(self, hold: object, held: Held | None = None, where: Where = BY_HAND) -> None:
-        """Add the first hold and have the lease renewed. The thread or task of `held` has it, though none of its acquires is to find it."""
+        """Add the first hold and have the lease renewed.
+
+        The thread or task of `held` has it, though none of its acquires is to find it.
+        """
         self._open = self._open or {id(hold): where}
         self.renewer.add(self)
         if not self.renews:
@@ -698,8 +716,9 @@ class Lease:
     ) -> bool:
         """Let a block have an open hold; `BY_HAND`: leave it where it is found.
 
-        False if a block has it already, or if a block has another hold of the lease, and this code does not run there.
-        `around` has the parties around this code, and the frames by which each led to it.
+        False if a block has it already, or if a block has another hold of the lease, and this code
+        does not run there. `around` has the parties around this code, and the frames by which each
+        led to it.
         """
         with _mutex:
             before = self._open.get(id(hold), BY_HAND)
@@ -724,7 +743,10 @@ class Lease:
         return where is not BY_HAND and (where is held.stack or where == held.party)
 
     def leave(self, hold: object) -> bool:
-        """Take a hold out, if it is in. True if no other is: then the lease ends, and nobody finds or renews it."""
+        """Take a hold out, if it is in.
+
+        True if no other is: then the lease ends, and nobody finds or renews it.
+        """
         with _mutex:
             self._open.pop(id(hold), None)
             last = not self._open
@@ -762,8 +784,12 @@ class Lease:
     # Its states
 
     def is_over(self) -> bool:
-        """Whether it is lost, or runs though its deadline has passed. Once true it stays true, whatever arrives later."""
-        # What was released is not lost: the server may have ended it in time, though nobody heard of that.
+        """Whether it is lost, or runs though its deadline has passed.
+
+        Once true it stays true, whatever arrives later.
+        """
+        # What was released is not lost: the server may have ended it in time, though nobody heard
+        # of that.
         if self.state is HELD and monotonic() >= self.deadline:
             self.lose(LEASE_ENDED)
         return self.state is LOST
@@ -801,7 +827,10 @@ class Lease:
                     self.due = min(deadline - 2 * third, monotonic() + third)
 
     def extend(self, deadline: float) -> None:
-        """Note that the lease ends at `deadline` at the soonest. The next renewal comes when it would have come."""
+        """Note that the lease ends at `deadline` at the soonest.
+
+        The next renewal comes when it would have come.
+        """
         with _mutex:
             due = self.due
             self.renew(max(self.deadline, deadline))
@@ -815,7 +844,10 @@ class Lease:
             self.state = AFTER["lose"][self.state]
 
     def resume(self, hold: object, where: Where = BY_HAND) -> None:
-        """Go on with `hold`, found in `where`, after an end that did not come about. If it is lost, the next renewal finds that out."""
+        """Go on with `hold`, found in `where`, after an end that did not come about.
+
+        If it is lost, the next renewal finds that out.
+        """
         with _mutex:
             resumes = self.state is ENDED
             if resumes:
@@ -875,7 +907,10 @@ class Lease:
         conversion.mode, conversion.is_settled = mode, settled
 
     def begin_upgrade(self, token: str) -> bool:
-        """From now on "not held" may mean that `token` holds. Return False if an upgrade is under way already."""
+        """From now on "not held" may mean that `token` holds.
+
+        Return False if an upgrade is under way already.
+        """
         with _mutex:
             conversion = self._converting()
             if conversion.token is not None:
@@ -1002,7 +1037,8 @@ def find(
 class CancelledByLoss:
     """Cancels the task in an ``async with`` block when a lease is lost, as ``asyncio.timeout`` does when time is up.
 
-    It lasts from the start of the block to its end, in the thread of the event loop. Any thread may find the loss.
+    It lasts from the start of the block to its end, in the thread of the event loop. Any thread may
+    find the loss.
     """
 
     __slots__ = ("_before", "_cancelling", "_ended", "_fired", "_leases", "_task")

@@ -48,8 +48,8 @@ class LockEvent:
 
     Attributes:
         kind: "acquired", "detached", "adopted", "released", "contended", "lost", "timed_out",
-            "deadlock" or "unavailable"; the log also gets "waiting", of a wait that is still going on after
-            DEADLOCK_TIMEOUT, and "unguarded", of a block that runs without its lock.
+            "deadlock" or "unavailable"; the log also gets "waiting", of a wait that is still going
+            on after DEADLOCK_TIMEOUT, and "unguarded", of a block that runs without its lock.
         names: The locks; one, but for sets.
         template: The name before its fields were filled in, such as "account:{account_id}", or
             the function's name where a callable names the lock; for metrics, which must not
@@ -67,7 +67,8 @@ class LockEvent:
         held: Seconds from then to the end of the hold, or until it was detached or adopted.
         holder: Who is in the way, as text for people: of "contended", "timed_out", "waiting".
         circle: The waits of a deadlock, this one first.
-        reason: How a hold was lost, why the server could not be asked, or why a block runs without its lock.
+        reason: How a hold was lost, why the server could not be asked, or why a block runs without
+            its lock.
     """
 
     kind: Kind
@@ -110,8 +111,8 @@ class Observer(Protocol):
     def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:
         """Count what has happened, which needs no event; return whether to `tell` it, too.
 
-        `seconds` is how long the wait or the hold was that ended with it. Most events are only counted, and
-        nothing is made for them.
+        `seconds` is how long the wait or the hold was that ended with it. Most events are only
+        counted, and nothing is made for them.
         """
 
     def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
@@ -144,7 +145,9 @@ observer: Observer = Nobody()
 """The observer of this process; one only, because it may pass on."""
 
 watch: Callable[[Any, Held, object], None] | None = None
-"""Called for each new lease, with what its thread or task had before, and the server; None: nobody looks."""
+"""Called for each new lease, with what its thread or task had before, and the server; None: nobody
+looks.
+"""
 
 
 async def tell(

@@ -1,7 +1,8 @@
 """How locks are asked for: all that each acquire of them repeats, worked out once.
 
-`Terms` are what locks with the same options have in common on one server. A `Plan` adds the names, and the packets in
-which only the token changes. The end of a packet, with who asks and where the grant is heard, is kept with the link.
+`Terms` are what locks with the same options have in common on one server. A `Plan` adds the names,
+and the packets in which only the token changes. The end of a packet, with who asks and where the
+grant is heard, is kept with the link.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Terms:
     Args:
         mode: How they are held, as `_prelude.lua` says.
         lease_ms: How long a hold lasts unless it is renewed.
-        backend: The server, which has a `description`; it is not kept alive, as other settings make another one.
+        backend: The server, which has a `description`; it is not kept alive, as other settings make
+            another one.
         wait: Seconds to wait if an acquire does not say; None: for ever.
         renews: Whether holds are renewed.
         replicas: How many replicas have to know of the grant, and of each extend, before it counts.
@@ -46,9 +48,11 @@ class Terms:
         shown_mode: What people call the mode, if that is not what scripts call it.
         crash_release: Whether the locks become free soon after the end of the holder's process.
         guarded: The databases before whose COMMIT holds are verified; None: all.
-        max_hold: Seconds for which a hold is renewed while its event loop stands still; None: as its renewer says.
+        max_hold: Seconds for which a hold is renewed while its event loop stands still; None: as
+            its renewer says.
         script: What extends a hold.
-        at_least_ms: For how long after a grant the locks stay closed, if the hold ends before; 0: not at all.
+        at_least_ms: For how long after a grant the locks stay closed, if the hold ends before; 0:
+            not at all.
         max_waiting: How many may wait for each lock; None: any number.
         proceeds: Whether a block goes on without the lock when its server cannot be asked.
     """
@@ -186,7 +190,10 @@ class Plan:
     def silent_question(
         self, link: Link, token: str, unit: str, wait: float | None, *, parks: bool
     ) -> bytes:
-        """Return the packet that asks without a reply; `parks`: reads wait for its turn. See `silent_questions`."""
+        """Return the packet that asks without a reply; `parks`: reads wait for its turn.
+
+        See `silent_questions`.
+        """
         listener = link.listener + PARKED if parks else link.listener
         if not self._ask:
             return pack_call(scripts.ACQUIRE, self._call(listener, token, unit, wait, "2"))

@@ -43,20 +43,29 @@ from redis_locks.scripts import Script
 logger = logging.getLogger("redis_locks")
 
 LEASES_HELD: Final = 30
-"""How many leases long the holds of an event loop that stands still are renewed, if `max_hold` does not say."""
+"""How many leases long the holds of an event loop that stands still are renewed, if `max_hold` does
+not say.
+"""
 
 EARLY: Final = 1 / 30
-"""The part of its length by which a lease is renewed early, along with one that is due: each look goes through all leases."""
+"""The part of its length by which a lease is renewed early, along with one that is due: each look
+goes through all leases.
+"""
 
 AT_ONCE: Final = 200
-"""How many leases are renewed in a round trip. In a process or on a server that is slow, the first ones do not wait for all."""
+"""How many leases are renewed in a round trip. In a process or on a server that is slow, the first
+ones do not wait for all.
+"""
 
 ERROR_PAUSE: Final = 0.1
 """Seconds to pause after an unforeseen error: the other holds still need their renewal."""
 
 
 class Registry:
-    """The leases to renew, and which of them are due. `on_lost` is called when one is found lost."""
+    """The leases to renew, and which of them are due.
+
+    `on_lost` is called when one is found lost.
+    """
 
     IDLE: ClassVar = 5.0
     """Seconds the renewal thread stays when there is nothing to renew."""
@@ -140,10 +149,13 @@ class Registry:
 
 
 async def renew(driver: Driver, leases: list[Lease]) -> None:
-    """Renew leases, those that end soonest first; note in each how it went. Raises nothing about Redis.
+    """Renew leases, those that end soonest first; note in each how it went.
 
-    It makes a round trip for each script, and for each `AT_ONCE` of many leases. If the server does not answer one,
-    the others are for later: who waits for its timeout each time sees no loss meanwhile.
+    Raises nothing about Redis.
+
+    It makes a round trip for each script, and for each `AT_ONCE` of many leases. If the server does
+    not answer one, the others are for later: who waits for its timeout each time sees no loss
+    meanwhile.
     """
     parts = _parts(leases)
     for script, alike in parts:
@@ -243,7 +255,8 @@ def note(
         if not lease.is_over():
             lease.lose(NOT_KNOWN)
     else:
-        # Its deadline may have passed meanwhile. If nobody has noticed, it may go on: the server says that it never ended.
+        # Its deadline may have passed meanwhile. If nobody has noticed, it may go on: the server
+        # says that it never ended.
         lease.renew(sent + left / 1000)
     return None
 
@@ -251,7 +264,8 @@ def note(
 class Heartbeat:
     """Whether an event loop still turns: when one of its holds is to be renewed, the loop is asked for a sign of life.
 
-    A loop that computes for longer than a lease keeps its locks by that, and one that hangs for good does not.
+    A loop that computes for longer than a lease keeps its locks by that, and one that hangs for
+    good does not.
     """
 
     def __init__(self, driver: Driver, max_hold: float | None) -> None:
@@ -263,7 +277,10 @@ class Heartbeat:
         self._telling: set[asyncio.Task[None]] = set()
 
     def has_stopped(self, lease: Lease) -> bool:
-        """Whether the loop has stood still for too long for this hold of its to be renewed. Called by any thread."""
+        """Whether the loop has stood still for too long for this hold of its to be renewed.
+
+        Called by any thread.
+        """
         if self._asked_at == inf:
             self._asked_at = monotonic()
             if not self._call(self._answer):
@@ -275,7 +292,10 @@ class Heartbeat:
         self._asked_at = inf
 
     def tell_lost(self, lease: Lease) -> bool:
-        """Tell in the loop that a hold is lost; False if the loop is closed. A receiver may take long."""
+        """Tell in the loop that a hold is lost; False if the loop is closed.
+
+        A receiver may take long.
+        """
         return self._call(self._begin_to_tell, lease)
 
     def _begin_to_tell(self, lease: Lease) -> None:
@@ -451,7 +471,8 @@ class LoopRenewer:
     Args:
         renewer: That of the threads.
         driver: That of the loop.
-        max_hold: Seconds for which its holds are renewed while the loop stands still; None: 30 leases.
+        max_hold: Seconds for which its holds are renewed while the loop stands still; None: 30
+            leases.
     """
 
     def __init__(self, renewer: Renewer, driver: Driver, max_hold: float | None) -> None:

@@ -1,13 +1,13 @@
 """Replicated holds: a write counts once WAIT says that enough replicas have it.
 
 WAIT waits for the last write of its own connection (https://redis.io/docs/latest/commands/wait/).
-Another connection may have written the grant: that of the releasing process, in a hand-off; one that broke
-before the reply came; or the shared one of an event loop, which must not block. So the holder first writes
-something itself, by `confirm.lua`, and then waits, in the same packet. There is one stream of writes, so
-a replica that has this write has the grant as well.
+Another connection may have written the grant: that of the releasing process, in a hand-off; one
+that broke before the reply came; or the shared one of an event loop, which must not block. So the
+holder first writes something itself, by `confirm.lua`, and then waits, in the same packet. There is
+one stream of writes, so a replica that has this write has the grant as well.
 
-A holder's deadline moves forward only with an extend that enough replicas have: an extend that only the
-primary has is lost with the primary.
+A holder's deadline moves forward only with an extend that enough replicas have: an extend that only
+the primary has is lost with the primary.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def _confirmed(lease: Lease, replies: Sequence[Any]) -> bool:
 async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
     """Make a lease last so long from now at least, and move its deadline once enough replicas know.
 
-    Returns False if the hold is lost. Interrupted, or with an error, it leaves the deadline as it was.
+    Returns False if the hold is lost. Interrupted, or with an error, it leaves the deadline as it
+    was.
 
     Raises:
         NotReplicated: Too few replicas acknowledged it in time.

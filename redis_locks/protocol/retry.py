@@ -35,7 +35,9 @@ _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.25
 
 OVERTIME: Final = 0.25
-"""Seconds after a bound of the caller's by which what it bounds has ended, whatever the server does."""
+"""Seconds after a bound of the caller's by which what it bounds has ended, whatever the server
+does.
+"""
 
 
 class Bound(NamedTuple):
@@ -90,8 +92,8 @@ async def persist(
 ) -> tuple[T, bool]:
     """Run `action` on a link, again on a new one if that breaks; return its reply and whether it ran again.
 
-    So it must be safe to repeat. It is tried twice at least if there is time, for a link may have died long ago,
-    while it was idle.
+    So it must be safe to repeat. It is tried twice at least if there is time, for a link may have
+    died long ago, while it was idle.
 
     Args:
         driver: Where links come from.
@@ -99,9 +101,10 @@ async def persist(
         until: When to give up, on ``time.monotonic()``.
         unreachable_until: When to give up a server that takes no connection; at the latest
             after `TRIES` in a row.
-        lock: The name of the lock, if `until` is when its lease ends: it is tried for `LONGEST` seconds at most.
-        within: Seconds after which the caller does not wait any more, unless a large reply is on its way. None: as long
-            as a reply may take. inf: it waits as long as the answer matters.
+        lock: The name of the lock, if `until` is when its lease ends: it is tried for `LONGEST`
+            seconds at most.
+        within: Seconds after which the caller does not wait any more, unless a large reply is on
+            its way. None: as long as a reply may take. inf: it waits as long as the answer matters.
         ends: When the caller does not wait any more, whatever happens; see `at_last`.
 
     Raises:

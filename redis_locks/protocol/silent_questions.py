@@ -1,11 +1,12 @@
 """Silent questions: where locks were waited for briefly last time, the grant itself is the answer.
 
-The question wants no reply (``CLIENT REPLY SKIP``). The grant is a message, also if the locks are free. So the waiter
-wakes up once instead of twice, which makes 20 to 45 % more acquires under contention. After `SILENCE` seconds without
-a message a `Waiter` asks again with the same token, and with a reply.
+The question wants no reply (``CLIENT REPLY SKIP``). The grant is a message, also if the locks are
+free. So the waiter wakes up once instead of twice, which makes 20 to 45 % more acquires under
+contention. After `SILENCE` seconds without a message a `Waiter` asks again with the same token, and
+with a reply.
 
-Commands of ``read=`` wait behind a ``BLPOP`` for the waiter's turn. So the grant and the replies arrive together:
-hand-offs are 40 % faster.
+Commands of ``read=`` wait behind a ``BLPOP`` for the waiter's turn. So the grant and the replies
+arrive together: hand-offs are 40 % faster.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ BRIEF: Final = SILENCE / 2
 """Seconds within which a wait is brief: the next one is likely to end within the silence, too."""
 
 LEAST_LEASE_MS: Final = 1000
-"""Shortest lease, in ms, of a lock that is asked for without a reply: the silence is part of the lease."""
+"""Shortest lease, in ms, of a lock that is asked for without a reply: the silence is part of the
+lease.
+"""
 
 SKIP_REPLY: Final = pack(("CLIENT", "REPLY", "SKIP"))
 
@@ -85,7 +88,10 @@ def fits(driver: Driver, link: Link, plan: Plan, wait: float | None) -> bool:
 def ask(
     plan: Plan, driver: Driver, link: Link, token: str, unit: str, wait: float | None, hold: Reader
 ) -> Heard | Silence:
-    """Ask, and hear of the grant by a message. Then `hold` has the replies to the plan's reads. Blocks for `SILENCE`."""
+    """Ask, and hear of the grant by a message.
+
+    Then `hold` has the replies to the plan's reads. Blocks for `SILENCE`.
+    """
     sent = monotonic()
     reads: list[Any] | None = None
     try:
@@ -166,7 +172,7 @@ def _hear_parked(
         driver.parks = not came.text.startswith(("NOPERM", "ERR", "WRONGTYPE"))
         raise LinkBroken(came.text)
     message = link.message_for(token)
-    # What was read before the lock was held must not be believed: our turn did not come, or something else
-    # than the grant was told first.
+    # What was read before the lock was held must not be believed: our turn did not come, or
+    # something else than the grant was told first.
     granted = came is not None and message is not None and message.split(b" ", 2)[1] == came[1]
     return message, reads if granted else None

@@ -20,7 +20,8 @@ from redis_locks.values.keys import Keys
 class Request:
     """What one token asks for: all locks of a set, or none. `mode` as `_prelude.lua` says.
 
-    Never changed, except for `broken_off`. `names`, and the `template` they were made from, are for messages only.
+    Never changed, except for `broken_off`. `names`, and the `template` they were made from, are for
+    messages only.
     """
 
     keys: Keys
@@ -35,11 +36,14 @@ class Request:
     replicas: int = 0
     """How many replicas have to know of the grant, and of each extend, before it counts."""
     broken_off: int = 0
-    """How many questions of the token were broken off, and so may still reach the server; see `_late.lua`."""
+    """How many questions of the token were broken off, and so may still reach the server; see
+    `_late.lua`.
+    """
     max_waiting: int | None = None
     """How many may wait for each lock; None: any number."""
     reused: bool = False
-    """Whether the token may be used again, by somebody else: a task queue delivers a message twice."""
+    """Whether the token may be used again, by somebody else: a task queue delivers a message twice.
+    """
 
     @property
     def name(self) -> str:
@@ -87,7 +91,8 @@ class Granted(NamedTuple):
 class Refused(NamedTuple):
     """The lock is somebody else's until `ends_ms`, unless renewed; `claim` is theirs, or empty.
 
-    `place`: which lock of the set it is. `max_waiting`: how many may wait, if so many do and the caller does not.
+    `place`: which lock of the set it is. `max_waiting`: how many may wait, if so many do and the
+    caller does not.
     """
 
     at_ms: int
@@ -123,11 +128,13 @@ async def acquire(
         request: What is asked for.
         wait_ms: For how long to stand in the queue. 0: do not join it. -1: for ever.
         sent: The time before it is sent, on the monotonic clock: the lease counts from there.
-        first: Whether nothing was ever sent for this request, which saves looking for its place in the queue.
+        first: Whether nothing was ever sent for this request, which saves looking for its place in
+            the queue.
         detection: What `detect_call` returned; None: do not look.
 
     Returns:
-        What became of it, and what the look has found; None if there was none, or the locks were granted.
+        What became of it, and what the look has found; None if there was none, or the locks were
+        granted.
 
     Raises:
         LockLost: The shared hold of an upgrade is lost.
@@ -164,7 +171,9 @@ def won(reply: bytes, token: str) -> int:
 def acquired(
     request: Request, reply: object, sent: float, read: Sequence[Any] = ()
 ) -> Won | Refused | None:
-    """Return what a reply to `acquire_call` says; `read` are those to the request's reads. None: ask again.
+    """Return what a reply to `acquire_call` says; `read` are those to the request's reads.
+
+    None: ask again.
 
     Raises LinkBroken, LockLost and LockError; see `acquire`.
     """
@@ -249,8 +258,8 @@ async def take(
 ) -> tuple[Granted | None, list[int]]:
     """Take the groups of locks that are free, `most` at most; return which.
 
-    A group is the places of its locks in the set, from 0; one without locks counts as free.
-    There is no grant if no lock was taken. `first` as in `acquire`. `read_ago`: how many seconds ago the
+    A group is the places of its locks in the set, from 0; one without locks counts as free. There
+    is no grant if no lock was taken. `first` as in `acquire`. `read_ago`: how many seconds ago the
     caller began to read what the locks are for; those that were granted since come last.
     """
     token, lease_ms, mode, who = request.token, request.lease_ms, request.mode, request.who
@@ -338,7 +347,8 @@ def has_crash_release(claim: str) -> bool:
 class CrashLook(NamedTuple):
     """What a look at holders that may be gone has found.
 
-    `ended`: how many holds it ended. `near`: how many waiters stand nearer to an end of the line than the caller.
+    `ended`: how many holds it ended. `near`: how many waiters stand nearer to an end of the line
+    than the caller.
     """
 
     ended: int

@@ -38,7 +38,10 @@ M = TypeVar("M", bound=Model)
 
 
 class _AllHolds:
-    """The holds of a block's rows, which end together. It stands in a `Block` as its last hold, until the block is over."""
+    """The holds of a block's rows, which end together.
+
+    It stands in a `Block` as its last hold, until the block is over.
+    """
 
     is_open = True
 
@@ -75,22 +78,23 @@ class _AllHolds:
 class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a function
     """Rows, locked as ``select_for_update`` would lock them, on any database and none of its own.
 
-    A context manager, sync and async, that gives a list of instances: the rows as they are once they
-    are locked. One step locks all rows or none, and takes the intent on their models, which
+    A context manager, sync and async, that gives a list of instances: the rows as they are once
+    they are locked. One step locks all rows or none, and takes the intent on their models, which
     `lock_model` excludes. Inside ``atomic()`` the rows stay locked until the transaction ends, and
     each row is locked once. Elsewhere they stay locked until the block ends.
 
     The rows of a queryset are read again under the lock, so rows that no longer match are left out.
-    Instances are read again in place, so unsaved changes are lost: lock first, then change. The locks
-    are advisory: code that doesn't ask for them can still write the rows.
+    Instances are read again in place, so unsaved changes are lost: lock first, then change. The
+    locks are advisory: code that doesn't ask for them can still write the rows.
 
     Inside ``atomic()``, SQLite needs ``"transaction_mode": "IMMEDIATE"`` in ``OPTIONS``, and other
-    databases need READ COMMITTED. Otherwise the second reading shows what the transaction read first.
-    With `skip_locked`, all models must be in one partition. Unlike in PostgreSQL, row locks can't be
-    upgraded: take the strongest mode you need.
+    databases need READ COMMITTED. Otherwise the second reading shows what the transaction read
+    first. With `skip_locked`, all models must be in one partition. Unlike in PostgreSQL, row locks
+    can't be upgraded: take the strongest mode you need.
 
-    One hold has up to 1,000 locks. For more rows, the model with most of them is locked in their place, in
-    the same mode. With `skip_locked`, rows are locked one by one if somebody else has a part of the model.
+    One hold has up to 1,000 locks. For more rows, the model with most of them is locked in their
+    place, in the same mode. With `skip_locked`, rows are locked one by one if somebody else has a
+    part of the model.
 
     Args:
         rows: A queryset, a manager, an instance, or several instances.
@@ -101,8 +105,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         of: The relations whose rows are locked too, and "self" for the rows themselves. Empty:
             the rows and those of the relations that the queryset's ``select_related`` names.
         wait: Seconds to wait in all. 0: as `nowait`. None: for ever.
-        limit: How many rows to lock at most; None for all. With `skip_locked`, it reads on behind rows of others
-            until it has so many.
+        limit: How many rows to lock at most; None for all. With `skip_locked`, it reads on behind
+            rows of others until it has so many.
         lease: Seconds a hold lives unless renewed or extended.
         renew: Whether the hold is renewed in the background.
         using: The Redis server, as for `Lock`; the database is that of the rows.
@@ -165,8 +169,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
     def acquire(self, *, wait: float | Unset | None = UNSET) -> LockedRows[M] | None:
         """Return the rows, locked, or None if somebody else still held one after `wait` seconds.
 
-        Blocks for up to `wait` seconds (not given: as long as the block would). The rows stay locked
-        until `LockedRows.release` or the transaction's end.
+        Blocks for up to `wait` seconds (not given: as long as the block would). The rows stay
+        locked until `LockedRows.release` or the transaction's end.
 
         Raises:
             DeadlockDetected: Waiting on would never have ended.

@@ -59,7 +59,8 @@ class FencedRows(Generic[M]):
         Without values it only writes the fencing token: do so before you read several rows.
 
         Raises:
-            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is updated.
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is
+                updated.
         """
         rows, token = self._for_write(), fencing_token_of(self._hold)
         with transaction.atomic(using=rows.db):
@@ -75,7 +76,8 @@ class FencedRows(Generic[M]):
         """Delete all rows, or none; return how many of each model, as Django's ``delete`` does.
 
         Raises:
-            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is deleted.
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is
+                deleted.
         """
         rows = self._for_write()
         with transaction.atomic(using=rows.db):
@@ -94,12 +96,14 @@ class FencedRows(Generic[M]):
         """Update these fields of the rows, or of none; return how many matched, as Django's ``bulk_update`` does.
 
         Raises:
-            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is updated.
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is
+                updated.
         """
         objs, fields = list(objs), _without_fence(fields)
         rows, token = self._for_write(), fencing_token_of(self._hold)
         with transaction.atomic(using=rows.db):
-            # The rows stay locked in the database, so no later hold touches them before they are written.
+            # The rows stay locked in the database, so no later hold touches them before they are
+            # written.
             for some in _batches([each.pk for each in objs]):
                 FencedRows(rows.filter(pk__in=some), self._hold).update()
             updated = _of_this_hold(rows, self._hold).bulk_update(objs, fields, batch_size)
@@ -119,12 +123,14 @@ class FencedRows(Generic[M]):
     ) -> list[M]:
         """Insert the rows with the fencing token; return them, as Django's ``bulk_create`` does.
 
-        With `update_conflicts`, the rows that are there already get the `update_fields`. That takes four queries for
-        a batch, as an INSERT that updates cannot compare fencing tokens. The instances get their primary keys.
-        If several have the same unique fields, the last one's values stay.
+        With `update_conflicts`, the rows that are there already get the `update_fields`. That takes
+        four queries for a batch, as an INSERT that updates cannot compare fencing tokens. The
+        instances get their primary keys. If several have the same unique fields, the last one's
+        values stay.
 
         Raises:
-            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is written.
+            StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is
+                written.
             IntegrityError: A row is in conflict by other columns than the `unique_fields`.
             ValueError: `update_conflicts` lacks the other two, or a unique field of a row is None.
         """
@@ -245,7 +251,10 @@ def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
 
 
 def _of_this_hold(rows: models.QuerySet[M], hold: Hold | int) -> models.QuerySet[M]:
-    """Return those of the rows that have the fencing token. A later hold may make further rows match meanwhile."""
+    """Return those of the rows that have the fencing token.
+
+    A later hold may make further rows match meanwhile.
+    """
     return rows.filter(fence=fencing_token_of(hold))
 
 
@@ -380,7 +389,8 @@ class FencedQuerySet(models.QuerySet[M]):
         """Return these rows, to be read and updated under `hold`.
 
         Args:
-            hold: A hold, or the fencing token of a hold that another process has (a task's argument).
+            hold: A hold, or the fencing token of a hold that another process has (a task's
+                argument).
 
         Raises:
             TypeError: `hold` is neither.

@@ -1,6 +1,7 @@
 """Under which hold a row is written: the one that is given, that of a `fenced` block, or that of the row's own lock.
 
-It is never the nearest hold, whatever that locks: its greater fencing token would refuse the row's own holder.
+It is never the nearest hold, whatever that locks: its greater fencing token would refuse the row's
+own holder.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _by_hand: ContextVar[Hold | int | None] = ContextVar("redis_locks_fenced", defau
 def fenced(hold: Hold | int) -> Iterator[None]:
     """Fence all writes of `FencedModel` instances and querysets in the block by this hold.
 
-    That is for rows whose lock the model does not declare by `fenced_by`. All these rows must be under the
-    lock of the hold. It works in async code as well.
+    That is for rows whose lock the model does not declare by `fenced_by`. All these rows must be
+    under the lock of the hold. It works in async code as well.
 
     Args:
         hold: A hold, or the fencing token of a hold that another process has.
@@ -53,7 +54,10 @@ def fenced_by_hand() -> Hold | int | None:
 
 
 def fencing_token_of(hold: object) -> int:
-    """Return the fencing token of `hold`. Raises TypeError, or StaleHold if the hold is known to be lost."""
+    """Return the fencing token of `hold`.
+
+    Raises TypeError, or StaleHold if the hold is known to be lost.
+    """
     if isinstance(hold, Hold):
         if hold.is_lost:
             raise _lost(hold.name, hold.fencing_token)
@@ -80,7 +84,8 @@ def lock_name_of(instance: Model) -> str | None:
 def token_around(instance: Model, database: str) -> int | None:
     """Return the fencing token under which code around the caller has locked a row; None: it has not.
 
-    That is the hold of a `fenced` block, of the lock that the model declares, or of the row, in this order.
+    That is the hold of a `fenced` block, of the lock that the model declares, or of the row, in
+    this order.
 
     Raises:
         StaleHold: The hold is lost.

@@ -1,4 +1,7 @@
-"""Instances to lock. Their relations are read before they are locked, and everything again after."""
+"""Instances to lock.
+
+Their relations are read before they are locked, and everything again after.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ T = TypeVar("T")
 
 
 class LockedRows(list[M]):
-    """Locked rows, as they are now: a list of instances. Pickled, it is a plain list: holds stay in their process.
+    """Locked rows, as they are now: a list of instances.
+
+    Pickled, it is a plain list: holds stay in their process.
 
     Attributes:
         hold: The latest hold of the rows. None if nothing was locked: there are no rows, or
@@ -116,7 +118,8 @@ class Locking(Generic[M]):
         """Return the rows, locked and read again.
 
         Raises:
-            LockNotAvailable: Somebody else still held one, which the error names, after `wait` seconds.
+            LockNotAvailable: Somebody else still held one, which the error names, after `wait`
+                seconds.
             LockLost: A hold of some of the rows was lost while others were locked.
             ImproperlyConfigured: This is inside a transaction of SQLite that began without a lock.
         """
@@ -145,13 +148,14 @@ class Locking(Generic[M]):
                 elif not self.skip_locked or left is None:
                     break
                 if self.skip_locked:
-                    # All were tried, if there was room for more. So each reading adds some, and the last one finds none:
-                    # how many rows there are does not follow from one that joins them with others.
+                    # All were tried, if there was room for more. So each reading adds some, and the
+                    # last one finds none: how many rows there are does not follow from one that
+                    # joins them with others.
                     tried = locked if len(locked) == left else candidates
                     seen.update(each.pk for each in tried)
             for hold in _holds_of(parts):
-                # The first ones may be over by now, and those who had their rows since have lower fencing tokens than
-                # the last one.
+                # The first ones may be over by now, and those who had their rows since have lower
+                # fencing tokens than the last one.
                 hold.check()
         except BaseException as error:
             await _let_go(side, _holds_of(parts), error)

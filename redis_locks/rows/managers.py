@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     )
 
     class FencedManager(Manager[M], Generic[M, Rows_co]):
-        """What stands below, for type checkers. In a class, ``objects = FencedManager()`` is of its rows."""
+        """What stands below, for type checkers.
+
+        In a class, ``objects = FencedManager()`` is of its rows.
+        """
 
         def __get__(  # type: ignore[override]  # the owner's, not that of the assignment
             self, instance: Any, cls: type[Owner] | None = None

@@ -24,7 +24,10 @@ M = TypeVar("M", bound=Model)
 
 
 class _Asked:
-    """Whether any queryset that one `select_for_lock` led to was evaluated. It warns when all are dropped, and none was."""
+    """Whether any queryset that one `select_for_lock` led to was evaluated.
+
+    It warns when all are dropped, and none was.
+    """
 
     is_so = False
 
@@ -73,10 +76,11 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         """Return a queryset that locks its rows when it is evaluated, until the transaction ends.
 
         The arguments are those of `lock_rows`. With `skip_locked` a slice is the limit: ``[:10]``
-        locks ten free rows. The evaluation blocks for up to `wait` seconds. It raises what `lock_rows`
-        raises, or TransactionManagementError outside a transaction. An instance that a join finds several
-        times appears once. `update`, `delete`, `aggregate`, `count` and `exists` lock the rows first. What would
-        read or write them without a lock, such as a subquery, raises NotImplementedError.
+        locks ten free rows. The evaluation blocks for up to `wait` seconds. It raises what
+        `lock_rows` raises, or TransactionManagementError outside a transaction. An instance that a
+        join finds several times appears once. `update`, `delete`, `aggregate`, `count` and `exists`
+        lock the rows first. What would read or write them without a lock, such as a subquery,
+        raises NotImplementedError.
 
         Raises:
             TypeError: An argument has the wrong type.
@@ -133,7 +137,10 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         return rows.filter(among([row.pk for row in locked])) if locked else rows.none(), locked
 
     def _to_write(self, verb: str, least: RowMode) -> list[Self | FencedRows[M]]:
-        """Lock the rows; return them as what can write them. Rows that have a fence come by the hold that has their locks."""
+        """Lock the rows; return them as what can write them.
+
+        Rows that have a fence come by the hold that has their locks.
+        """
         rows, locked = self._lock_first(verb, least)
         if self._under_hold or not is_fenced(self.model) or fenced_by_hand() is not None:
             return [rows]
@@ -163,7 +170,10 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         return super().in_bulk(id_list, **options)
 
     def count(self) -> int:
-        """Return how many rows there are. If they are to be locked, it locks and reads all of them."""
+        """Return how many rows there are.
+
+        If they are to be locked, it locks and reads all of them.
+        """
         return super().count() if self._lock_options is None else len(self)
 
     def exists(self) -> bool:
@@ -179,7 +189,10 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         return super(RedisLockQuerySet, rows).aggregate(*args, **kwargs)
 
     def explain(self, *, format: str | None = None, **options: Any) -> str:  # noqa: A002 - Django's
-        """Explain the query, as Django's ``explain`` does. It locks nothing, as PostgreSQL's EXPLAIN."""
+        """Explain the query, as Django's ``explain`` does.
+
+        It locks nothing, as PostgreSQL's EXPLAIN.
+        """
         self._note_asked()
         rows = self._locked_by(None)
         return super(RedisLockQuerySet, rows).explain(format=format, **options)
@@ -215,7 +228,10 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     def bulk_update(
         self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
     ) -> int:
-        """Update these fields of the rows. If they are to be locked, it locks all of `objs` first."""
+        """Update these fields of the rows.
+
+        If they are to be locked, it locks all of `objs` first.
+        """
         objs = list(objs)
         # Django refuses instances that have no row.
         if self._lock_options is None or any(is_null(each.pk) for each in objs):
@@ -227,7 +243,10 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     bulk_update.alters_data = True  # type: ignore[attr-defined]  # as above
 
     def bulk_create(self, objs: Iterable[M], *args: Any, **kwargs: Any) -> list[M]:
-        """Insert the rows, as Django's ``bulk_create`` does. Raises NotImplementedError if it would update locked ones."""
+        """Insert the rows, as Django's ``bulk_create`` does.
+
+        Raises NotImplementedError if it would update locked ones.
+        """
         if self._lock_options is not None and (
             kwargs.get("update_conflicts") or args[2:3] == (True,)
         ):
@@ -242,7 +261,10 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     bulk_create.alters_data = True  # type: ignore[attr-defined]  # as above
 
     def union(self, *others: Any, all: bool = False) -> Self:  # noqa: A002 - Django's
-        """Return the rows of all querysets. Raises NotImplementedError if one of them is to be locked."""
+        """Return the rows of all querysets.
+
+        Raises NotImplementedError if one of them is to be locked.
+        """
         _refuse_locked(self, *others)
         return super().union(*others, all=all)
 
@@ -257,12 +279,18 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         return super().difference(*others)
 
     def raw(self, *args: Any, **kwargs: Any) -> Any:
-        """Run SQL, as Django's ``raw`` does. Raises NotImplementedError if rows are to be locked."""
+        """Run SQL, as Django's ``raw`` does.
+
+        Raises NotImplementedError if rows are to be locked.
+        """
         _refuse_locked(self)
         return super().raw(*args, **kwargs)
 
     def resolve_expression(self, *args: Any, **kwargs: Any) -> Any:
-        """Be a subquery of another query. Raises NotImplementedError if the rows are to be locked."""
+        """Be a subquery of another query.
+
+        Raises NotImplementedError if the rows are to be locked.
+        """
         _refuse_locked(self)
         return super().resolve_expression(*args, **kwargs)
 
@@ -279,7 +307,8 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         return super().__xor__(other)
 
     def _combined_after(self, other: object) -> Any:
-        # Python asks the subclass first, so Django's own queryset on the left is combined after this.
+        # Python asks the subclass first, so Django's own queryset on the left is combined after
+        # this.
         _refuse_locked(self, other)
         return NotImplemented
 

@@ -20,10 +20,14 @@ from redis_locks.rows.names import Row, row_of
 M = TypeVar("M", bound=Model)
 
 BATCH = 200
-"""How many rows one condition names, and how many more than `limit` one step reads at most with `skip_locked`."""
+"""How many rows one condition names, and how many more than `limit` one step reads at most with
+`skip_locked`.
+"""
 
 FEW = 15
-"""How many more than `limit` the first step reads with `skip_locked`: more than there are workers, as a rule."""
+"""How many more than `limit` the first step reads with `skip_locked`: more than there are workers,
+as a rule.
+"""
 
 
 class Candidate(NamedTuple):
@@ -62,7 +66,8 @@ def is_null(pk: object) -> bool:
 class QuerySource(Generic[M]):
     """The rows of a queryset.
 
-    `of` is as in `lock_rows`; if it is empty, the rows and those in the queryset's ``select_related``.
+    `of` is as in `lock_rows`; if it is empty, the rows and those in the queryset's
+    ``select_related``.
     """
 
     def __init__(

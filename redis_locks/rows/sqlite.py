@@ -1,8 +1,8 @@
 """SQLite's transactions must begin with the lock of the database, so that rows can be read again.
 
-A transaction that begins without it (``DEFERRED``, Django's default) keeps its first reading while it
-waits for a row. So the holder of the row cannot COMMIT or, in WAL mode, the transaction never sees
-what the holder wrote.
+A transaction that begins without it (``DEFERRED``, Django's default) keeps its first reading while
+it waits for a row. So the holder of the row cannot COMMIT or, in WAL mode, the transaction never
+sees what the holder wrote.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
     """Locks a whole model as if it locked each row: a `Lock` that excludes `lock_rows`.
 
     The modes conflict with those of rows as row modes conflict with each other. This includes rows
-    that are locked as the parents of a child's rows. With ``"shared"``, others can lock rows to read,
-    but not to write.
+    that are locked as the parents of a child's rows. With ``"shared"``, others can lock rows to
+    read, but not to write.
 
     Args:
         model: The model.

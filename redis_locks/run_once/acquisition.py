@@ -1,6 +1,7 @@
 """`Job`: how a worker acquires an attempt at a job, or learns why there is none for it.
 
-One round trip begins an attempt. Behind somebody else's attempt, the worker waits in the queue of the job's lock.
+One round trip begins an attempt. Behind somebody else's attempt, the worker waits in the queue of
+the job's lock.
 """
 
 from __future__ import annotations
@@ -129,8 +130,8 @@ class Job(NamedTuple):
             attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
             if side.block is not None:
                 side.block.append(attempt)
-            # Before anybody is told: receivers may take longer than the lease. No acquire finds it, but a search for
-            # deadlocks and a COMMIT must know of it.
+            # Before anybody is told: receivers may take longer than the lease. No acquire finds it,
+            # but a search for deadlocks and a COMMIT must know of it.
             lease.begin_unfound(attempt, side.session.held, side.where)
             if lock_events.observer.count_hold("acquired", started.waited, lease):
                 await lease.tell_acquired(side.driver, wait)
@@ -208,7 +209,8 @@ async def begin(
                 driver, request, None if wait is None else left, get_settings().deadlock_timeout
             )
             if not isinstance(granted, Won):
-                # Time is up. A stopped process at the head of the queue may have kept the result from us.
+                # Time is up. A stopped process at the head of the queue may have kept the result
+                # from us.
                 known = await look(driver, request)
                 return _at_last(known, outcome, terms)
             outcome, sent = await _begin(driver, request, terms, until)

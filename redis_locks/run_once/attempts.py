@@ -1,6 +1,9 @@
-"""`Attempt`: the hold of the worker that does a job. Its release records one verdict: done or failed.
+"""`Attempt`: the hold of the worker that does a job.
 
-A verdict that is passed inside a transaction takes effect when that ends: the transaction keeps the attempt until then.
+Its release records one verdict: done or failed.
+
+A verdict that is passed inside a transaction takes effect when that ends: the transaction keeps the
+attempt until then.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ _SCOPE: Final = Scope("auto", None, commit_guard=True)
 class Attempt(Hold):
     """One attempt at a job. A `Hold` that ends with a verdict: `done` or `fail`.
 
-    An attempt that is released without a verdict counts as one that died: another takes over at once.
+    An attempt that is released without a verdict counts as one that died: another takes over at
+    once.
     """
 
     ends_plainly = False
@@ -161,7 +165,10 @@ class Attempt(Hold):
         self._verdict = verdict
 
     def _keep(self) -> None:
-        """Let the open transactions of this thread, if any, keep the attempt. Raises as `Scope.keepers`."""
+        """Let the open transactions of this thread, if any, keep the attempt.
+
+        Raises as `Scope.keepers`.
+        """
         keepers = _SCOPE.keepers()
         if keepers is None:
             return
@@ -176,7 +183,9 @@ class Attempt(Hold):
             self._verdict = Verdict.rolled_back(exception())
 
     def answer(self) -> records.Done | None:
-        """Return how it has done the job, though that has yet to take effect. If it has failed, end it, and return None.
+        """Return how it has done the job, though that has yet to take effect.
+
+        If it has failed, end it, and return None.
 
         Raises:
             LockLost: Its lock is lost, and so is the work of the transaction.
@@ -217,7 +226,8 @@ class Attempt(Hold):
             verdict.outcome,
         )
         if not held and verdict.is_done:
-            # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its record.
+            # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its
+            # record.
             self.lease.lose(NOT_KNOWN)
             raise lost(self.lease)
         return held
@@ -307,7 +317,8 @@ class _Pending(Kept):
 def pending(backend: Backend, name: str) -> records.Done | None:
     """Return how an open transaction of this thread has done a job; None if it has not.
 
-    Raises as `Attempt.answer`; and TransactionManagementError if a transaction was begun by hand, whose end nobody knows.
+    Raises as `Attempt.answer`; and TransactionManagementError if a transaction was begun by hand,
+    whose end nobody knows.
     """
     keepers = _SCOPE.keepers()
     for each in keepers.transactions if keepers else ():

@@ -21,8 +21,8 @@ class RunEvent:
 
     Attributes:
         name: The name of the job and of its lock.
-        attempt: The number of the attempt, from 1; for `locked` and `exhausted`, of the last attempt.
-            0 if there was none, or if it is not known.
+        attempt: The number of the attempt, from 1; for `locked` and `exhausted`, of the last
+            attempt. 0 if there was none, or if it is not known.
         max_attempts: How many attempts there are.
         fencing_token: The fencing token of this process's attempt; 0 if it has none.
         holder: For `locked`: the holder of the lock, as text for people; None if not known.
@@ -48,8 +48,8 @@ class RunEvent:
 class RunEvents:
     """The events of a job, as methods to override.
 
-    They report and decide nothing: an error in one is logged. They run in the worker, `acquired` and
-    `reacquired` while it holds the lock, so keep them short. For async workers they may be
+    They report and decide nothing: an error in one is logged. They run in the worker, `acquired`
+    and `reacquired` while it holds the lock, so keep them short. For async workers they may be
     ``async def``.
     """
 
@@ -83,7 +83,10 @@ _SIGNALS = {
 
 
 async def tell(job: RunEvents, kind: Kind, event: RunEvent, *, task: bool) -> None:
-    """Call the method and send the signal. Suspends only if `task`; raises only what interrupts it."""
+    """Call the method and send the signal.
+
+    Suspends only if `task`; raises only what interrupts it.
+    """
     try:
         answer = getattr(job, kind)(event)
         if isawaitable(answer):

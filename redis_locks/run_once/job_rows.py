@@ -1,4 +1,7 @@
-"""`RunOnceRecord`: that a job is done, as a row of the database in which it works. Both are committed together."""
+"""`RunOnceRecord`: that a job is done, as a row of the database in which it works.
+
+Both are committed together.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ _MOST_PRUNED: Final = 100
 class RunOnceRecord(models.Model):
     """A job that is done, as a row which is committed with the job's own writes.
 
-    Make a concrete subclass, with a migration, and give that to ``run_once(..., record=...)``. Several jobs may share
-    it. The row is inserted before the job runs. Rows that are older than `done_ttl` are deleted by later runs.
+    Make a concrete subclass, with a migration, and give that to ``run_once(..., record=...)``.
+    Several jobs may share it. The row is inserted before the job runs. Rows that are older than
+    `done_ttl` are deleted by later runs.
     """
 
     key = models.CharField(max_length=64, primary_key=True, editable=False)
@@ -82,7 +86,10 @@ class Record(NamedTuple):
         return timezone.now() + timedelta(seconds=self.done_ttl)
 
     def _insert(self, rows: models.QuerySet[Any], using: str) -> str | None:
-        """Insert the row; return the result in it if it is there already. Waits for others that insert it, too."""
+        """Insert the row; return the result in it if it is there already.
+
+        Waits for others that insert it, too.
+        """
         ours = {"name": self.name, "result": "", "expires_at": self._expires_at()}
         if rows.filter(pk=self._key, expires_at__lte=timezone.now()).update(**ours):
             return None

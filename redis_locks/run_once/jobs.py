@@ -74,27 +74,30 @@ class JobOptions(TypedDict, total=False):
 
 
 class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorator and as a block, so it reads like a function
-    """A job: any number of workers try it and one does it. If that one dies or fails, another takes over.
+    """A job: any number of workers try it and one does it.
+
+    If that one dies or fails, another takes over.
 
     As a decorator of a sync or async function: a call does the job, or returns the result of the
-    worker that did it. As a block (``with``, ``async with``), or by ``acquire``, it gives an `Attempt`.
-    An attempt holds the lock of the job's name, so a ``redis_lock`` of that name waits for it.
-    Subclass `run_once` to override the events. Immutable; safe at import time.
+    worker that did it. As a block (``with``, ``async with``), or by ``acquire``, it gives an
+    `Attempt`. An attempt holds the lock of the job's name, so a ``redis_lock`` of that name waits
+    for it. Subclass `run_once` to override the events. Immutable; safe at import time.
 
-    While somebody else does the job, a call or block raises LockNotAvailable or LockTimeout. When no
-    attempt is left, it raises AttemptsExhausted. When the job is done, a block raises AlreadyDone. A
-    job is done when the call or block ends; inside a transaction, when that is committed. After a rollback it has failed.
+    While somebody else does the job, a call or block raises LockNotAvailable or LockTimeout. When
+    no attempt is left, it raises AttemptsExhausted. When the job is done, a block raises
+    AlreadyDone. A job is done when the call or block ends; inside a transaction, when that is
+    committed. After a rollback it has failed.
 
     Args:
-        name: As for ``redis_lock``. On a function: a template over its parameters, a callable, or None
-            for the function's own name. In a block: the literal name.
+        name: As for ``redis_lock``. On a function: a template over its parameters, a callable, or
+            None for the function's own name. In a block: the literal name.
         max_attempts: How often the job is tried, the first time included. An attempt counts
             from its start, however it ends.
         done_ttl: Seconds for which the server remembers that the job is done or, after its last
             attempt ended, how many attempts there were. Then the job starts anew.
-        store_result: Whether the function's value is stored, as JSON of at most 1 MiB, for later calls.
-            Otherwise these return None. The call that does the job returns what later calls get: a
-            tuple comes back as a list, a date as text.
+        store_result: Whether the function's value is stored, as JSON of at most 1 MiB, for later
+            calls. Otherwise these return None. The call that does the job returns what later calls
+            get: a tuple comes back as a list, a date as text.
         wait: Seconds to wait while somebody else does the job, to get the result or to take over.
             0, the default: do not wait. None: for ever.
         lease: Seconds after which another takes over from a worker that died.
@@ -102,16 +105,18 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             the longest time that an attempt may take.
         using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path.
         label: What the worker runs, for people; None is the function's name.
-        on_conflict: What a call does while somebody else does the job. "raise": raise LockNotAvailable or
-            LockTimeout. "skip": return None. "retry": have the Celery task that runs here queued again,
-            until the job is done; elsewhere raise. This uses up none of its ``max_retries``. If Redis cannot be asked,
-            the task is queued again as often as these allow. None:
-            "retry" if the function is itself the task, else "raise".
-        encoder: The class that makes JSON of results, as for Django's JSONField; None is DjangoJSONEncoder.
+        on_conflict: What a call does while somebody else does the job. "raise": raise
+            LockNotAvailable or LockTimeout. "skip": return None. "retry": have the Celery task that
+            runs here queued again, until the job is done; elsewhere raise. This uses up none of its
+            ``max_retries``. If Redis cannot be asked, the task is queued again as often as these
+            allow. None: "retry" if the function is itself the task, else "raise".
+        encoder: The class that makes JSON of results, as for Django's JSONField; None is
+            DjangoJSONEncoder.
         decoder: The class that reads it; None is that of the standard library.
-        record: A concrete subclass of `RunOnceRecord`. A decorated function runs in a transaction of that model's
-            database, together with a row that says that the job is done. What it writes there is written exactly once,
-            whenever the process dies. Not for blocks and async functions.
+        record: A concrete subclass of `RunOnceRecord`. A decorated function runs in a transaction
+            of that model's database, together with a row that says that the job is done. What it
+            writes there is written exactly once, whenever the process dies. Not for blocks and
+            async functions.
 
     Raises:
         TypeError: An argument, or what is decorated, has the wrong type.
@@ -201,9 +206,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
     def acquire(self, *, wait: float | Unset | None = UNSET) -> Attempt | None:
         """Return an attempt, or None if there is nothing to do for this worker.
 
-        None means: the job is done, or no attempt is left, or somebody else still did it after `wait`
-        seconds. `status` tells which. Blocks for up to `wait` seconds (0: do not wait; None: for ever;
-        not given: the job's own). An interrupt leaves nothing held.
+        None means: the job is done, or no attempt is left, or somebody else still did it after
+        `wait` seconds. `status` tells which. Blocks for up to `wait` seconds (0: do not wait; None:
+        for ever; not given: the job's own). An interrupt leaves nothing held.
 
         Raises:
             LockLost: The lease ended before all receivers of the events were told.
@@ -221,14 +226,17 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         return None
 
     def __enter__(self) -> Attempt:
-        """Begin an attempt, or raise. The end of the block ends it: as done, or failed if it raises.
+        """Begin an attempt, or raise.
+
+        The end of the block ends it: as done, or failed if it raises.
 
         Raises:
             AlreadyDone: The job is done; the error has the result.
             AttemptsExhausted: No attempt is left.
             LockNotAvailable: Somebody else does the job, and the wait is 0.
             LockTimeout: Somebody else still did the job after the wait.
-            LockLost: The lease ended before all receivers of the events were told; the body does not run.
+            LockLost: The lease ended before all receivers of the events were told; the body does
+                not run.
             LockBackendError: Redis could not be asked.
         """
         block = block_entered(self)
@@ -248,7 +256,10 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         self._blocks.pop().end(exc)
 
     def __aenter__(self) -> Coroutine[Any, Any, Attempt]:
-        """Begin an attempt, or raise; see `__enter__`. If it is lost inside the block, the task is cancelled there."""
+        """Begin an attempt, or raise; see `__enter__`.
+
+        If it is lost inside the block, the task is cancelled there.
+        """
         return self._begin_ablock(block_entered(self, is_async=True))
 
     async def _begin_ablock(self, block: Block) -> Attempt:
@@ -270,7 +281,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         await self._blocks.pop().aend(exc)
 
     def status(self) -> RunStatus:
-        """Return what is known of the job; blocks for a round trip. With `record=` its row is asked as well.
+        """Return what is known of the job; blocks for a round trip.
+
+        With `record=` its row is asked as well.
 
         Raises:
             LockBackendError: Redis could not be asked.

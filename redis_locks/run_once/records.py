@@ -12,7 +12,10 @@ from redis_locks.scripts import Script
 
 
 class Begun(NamedTuple):
-    """The attempt is ours. `last_error` says how the attempt before ended; empty if its lease ended."""
+    """The attempt is ours.
+
+    `last_error` says how the attempt before ended; empty if its lease ended.
+    """
 
     attempt: int
     fencing_token: int
@@ -20,7 +23,10 @@ class Begun(NamedTuple):
 
 
 class Locked(NamedTuple):
-    """Somebody else holds the lock until `ends_ms`, unless renewed. `attempt` is the last attempt."""
+    """Somebody else holds the lock until `ends_ms`, unless renewed.
+
+    `attempt` is the last attempt.
+    """
 
     attempt: int
     at_ms: int

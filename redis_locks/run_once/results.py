@@ -26,7 +26,10 @@ class ResultFormat(NamedTuple):
     decoder: type[json.JSONDecoder]
 
     def store(self, name: str, result: object) -> Stored:
-        """Return the result of job `name` as it will come back. Raises nothing: the work is done."""
+        """Return the result of job `name` as it will come back.
+
+        Raises nothing: the work is done.
+        """
         try:
             text = json.dumps(result, cls=self.encoder)
             size = len(text.encode())

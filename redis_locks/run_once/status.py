@@ -17,8 +17,9 @@ class RunStatus:
     Attributes:
         name: The job.
         state: "new": there was no attempt, or it is forgotten. "running": an attempt is under way.
-            "failed": the last attempt failed or died, and another may follow. "exhausted": it failed or
-            died, and by the caller's `max_attempts` no other follows. "done": the job is done.
+            "failed": the last attempt failed or died, and another may follow. "exhausted": it
+            failed or died, and by the caller's `max_attempts` no other follows. "done": the job is
+            done.
         attempts: How many attempts have begun.
         result: The stored result of a job that is done; None if none was stored.
         holder: The worker of the attempt under way, as text for people.

@@ -1,8 +1,9 @@
 """The Lua scripts that the server runs, one file a verb.
 
-A line ``--include NAME`` in a file stands for the file ``NAME.lua``, once in a script. The parts begin with an underscore.
-Each function that a script defines costs it 0.2 us. So `acquire`, `release` and `commit` take their usual way right
-behind `_prelude`, which defines none, and include the parts that define many after it.
+A line ``--include NAME`` in a file stands for the file ``NAME.lua``, once in a script. The parts
+begin with an underscore. Each function that a script defines costs it 0.2 us. So `acquire`,
+`release` and `commit` take their usual way right behind `_prelude`, which defines none, and include
+the parts that define many after it.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ def _read(package: str, part: str) -> bytes:
 
 @cache
 def _folder(package: str) -> Traversable:
-    """Return where the scripts of a package are. Kept: a block may end, and release, when Python can import no more."""
+    """Return where the scripts of a package are.
+
+    Kept: a block may end, and release, when Python can import no more.
+    """
     # Not above: it takes as long to import as several of our modules.
     from importlib.resources import files
 

@@ -1,8 +1,8 @@
 """How often each lock was acquired, contended and lost, and how long waits and holds were.
 
-Each process counts, and sends its figures to the server every few seconds. The server keeps them for
-a day, within the bounds that `collector` and the scripts set. ``REDIS_LOCKS["STATISTICS"]`` switches
-them off. Each function blocks; its async twin's name begins with "a".
+Each process counts, and sends its figures to the server every few seconds. The server keeps them
+for a day, within the bounds that `collector` and the scripts set. ``REDIS_LOCKS["STATISTICS"]``
+switches them off. Each function blocks; its async twin's name begins with "a".
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ KEPT: Final = 3600.0
 """Seconds for which a deadlock is shown."""
 
 _MOST_WAITS, _MOST_NAMES, _LONGEST = 10, 10, 300
-"""What of a deadlock is kept: so many waits, for so many locks each, and so many letters of a text."""
+"""What of a deadlock is kept: so many waits, for so many locks each, and so many letters of a text.
+"""
 
 
 @dataclass(frozen=True, slots=True)

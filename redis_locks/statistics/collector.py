@@ -1,8 +1,9 @@
 """Count in memory what happens to locks, and send it from a thread: no lock waits for the statistics.
 
-`events.dispatch` tells the collector what happens, and `inspection` tells it what operators end. The
-collector sends each figure once. If the server is away, figures are kept, for a day at most, and sent when it answers
-again. If the process is killed, those that it has are missing. Nothing is counted twice.
+`events.dispatch` tells the collector what happens, and `inspection` tells it what operators end.
+The collector sends each figure once. If the server is away, figures are kept, for a day at most,
+and sent when it answers again. If the process is killed, those that it has are missing. Nothing is
+counted twice.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ BATCH = 256
 """How many events are counted at a time, which takes half as long as counting each at once."""
 
 _NO_NOTES = frozenset({"acquired", "released", "unavailable"})
-"""The kinds whose events are not noted. `catch_up` notes the first two without an event; an outage is nothing of one lock."""
+"""The kinds whose events are not noted. `catch_up` notes the first two without an event; an outage
+is nothing of one lock.
+"""
 
 _NOT_COUNTED = frozenset({"waiting", "unguarded", "detached", "adopted"})
 
@@ -89,7 +92,8 @@ class Tally:
     def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
         """Count an event of some locks.
 
-        `bucket` is the histogram's for the wait or the hold that ended with the event; None if none did.
+        `bucket` is the histogram's for the wait or the hold that ended with the event; None if none
+        did.
         """
         metric, spent = METRICS.get(kind), ""
         if kind in ENDS:
@@ -171,21 +175,30 @@ class Collector:
 
     def reset(self) -> None:
         """Start empty. After a fork, the parent has the thread and sends what it had counted."""
-        # Re-entrant: a finalizer or a signal handler may release a lock while its thread has the guard.
+        # Re-entrant: a finalizer or a signal handler may release a lock while its thread has the
+        # guard.
         self._guard = threading.RLock()
         self.pending: deque[Pending] = deque()
         self.hold_notes: deque[HoldNote] = deque()
         self._alike: Counter[Pending] = Counter()
-        """How often each pending event happened; kept here in case of an interrupt before it is counted."""
+        """How often each pending event happened; kept here in case of an interrupt before it is
+        counted.
+        """
         self.most = 1
-        """How many events may be pending: `BATCH`, or 1 while no thread runs, so that one is started."""
+        """How many events may be pending: `BATCH`, or 1 while no thread runs, so that one is
+        started.
+        """
         self.full: set[str | tuple[str, str]] = set()
-        """The servers and names that have all the notes of frequent kinds that are kept, until these are sent.
+        """The servers and names that have all the notes of frequent kinds that are kept, until
+        these are sent.
 
-        A server by itself: so many names of it have notes that no lock of it gets more of those kinds.
+        A server by itself: so many names of it have notes that no lock of it gets more of those
+        kinds.
         """
         self.noted: set[Plan] = set()
-        """How holds were asked for of which no more beginnings are noted: those of `full` again, for a quick look."""
+        """How holds were asked for of which no more beginnings are noted: those of `full` again,
+        for a quick look.
+        """
         self._tallies: dict[str, Tally] = {}
         self._sending = threading.RLock()
         self._unsent: dict[str, Unsent] = {}
@@ -208,7 +221,10 @@ class Collector:
                 self._tally(event.server).deadlocks.append((monotonic(), event.circle))
 
     def catch_up(self) -> None:
-        """Count what is pending, and note of it what the pages of its locks show. Does not block."""
+        """Count what is pending, and note of it what the pages of its locks show.
+
+        Does not block.
+        """
         alike = self._alike
         with self._guard:
             with suppress(IndexError):  # it is empty
@@ -279,14 +295,19 @@ class Collector:
             with self._guard:
                 # In this order: a caller that still saw the thread has appended before this.
                 self._thread, self.most = None, 1
-                # What a server that is away has not taken by the end of the process is lost with that.
+                # What a server that is away has not taken by the end of the process is lost with
+                # that.
                 if self._ending.is_set() or not (self.pending or self._tallies or self._unsent):
                     return
                 self._thread, self.most = threading.current_thread(), BATCH
 
     def flush(self) -> None:
-        """Send all figures now; blocks. Figures of a server that does not answer are kept for the next time."""
-        # Not imported above: most processes import this module at start and send nothing for seconds.
+        """Send all figures now; blocks.
+
+        Figures of a server that does not answer are kept for the next time.
+        """
+        # Not imported above: most processes import this module at start and send nothing for
+        # seconds.
         from redis_locks.statistics.unsent import Unsent
 
         with self._sending:

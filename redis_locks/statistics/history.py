@@ -28,7 +28,9 @@ PERIODS: Mapping[Period, tuple[int, int]] = {"hour": (60, 60), "day": (900, 96)}
 
 @dataclass(frozen=True, slots=True)
 class LockStatistics:
-    """The figures of one lock. Times are in seconds and approximate (within 20 %); None: no figures.
+    """The figures of one lock.
+
+    Times are in seconds and approximate (within 20 %); None: no figures.
 
     Attributes:
         name: The lock; empty for the sum of the locks that have no figures of their own.
@@ -61,8 +63,8 @@ class LockStatistics:
 class Moment:
     """The sums of all locks in one minute of the hour, or in 15 minutes of the day.
 
-    `at` is when these began, by the server's clock, in seconds since 1970. The 99th percentiles are as
-    those of `LockStatistics`.
+    `at` is when these began, by the server's clock, in seconds since 1970. The 99th percentiles are
+    as those of `LockStatistics`.
     """
 
     at: int
@@ -141,8 +143,10 @@ def read(
 
     Args:
         period: "hour", by the minute, or "day", by the quarter of an hour.
-        pattern: Only locks whose name matches, in upper or lower case; an asterisk stands for any text.
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        pattern: Only locks whose name matches, in upper or lower case; an asterisk stands for any
+            text.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -163,8 +167,8 @@ def events(name: str, *, using: str | None = None) -> list[Event]:
     """Return what happened to a lock lately, latest first; blocks for a round trip.
 
     The server keeps the latest 20 acquires and contentions of a lock, and its latest 50 other
-    events, for a day. It does so for the 2,000 locks with the latest events. A process sends at most
-    5 acquires and contentions of a lock in 5 s.
+    events, for a day. It does so for the 2,000 locks with the latest events. A process sends at
+    most 5 acquires and contentions of a lock in 5 s.
 
     Args:
         name: The lock.
@@ -186,8 +190,8 @@ async def aevents(name: str, *, using: str | None = None) -> list[Event]:
 def holds(name: str, *, using: str | None = None) -> list[PastHold]:
     """Return the past holds of a lock, latest first; blocks for a round trip.
 
-    The server keeps as many as ``REDIS_LOCKS["HISTORY"]`` says, for a day, of the 2,000 locks with the
-    latest events. A process sends the latest of its 100 most contended locks every 5 s.
+    The server keeps as many as ``REDIS_LOCKS["HISTORY"]`` says, for a day, of the 2,000 locks with
+    the latest events. A process sends the latest of its 100 most contended locks every 5 s.
 
     Args:
         name: The lock.

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from redis_locks.statistics.circles import Circle
 
 _CHUNK = 400
-"""How many arguments one script call gets at most, so that no call keeps the server busy for long."""
+"""How many arguments one script call gets at most, so that no call keeps the server busy for long.
+"""
 
 _MOST_PARTS = 10_000
 """How many script calls a batch takes at most."""
@@ -61,7 +62,9 @@ async def add(
     notes: Iterable[OfLock],
     deadlocks: Iterable[Deadlock],
 ) -> None:
-    """Add figures and notes to those of the server. After an error, add the same again: they count once.
+    """Add figures and notes to those of the server.
+
+    After an error, add the same again: they count once.
 
     Args:
         backend: The server.
@@ -153,7 +156,10 @@ async def notes(link: Link, keys: Keys, name: str, kept: Sequence[str]) -> list[
 
 
 def _event(text: str) -> Event | None:
-    """Return what a note tells; None if we cannot read it. A later version may write words that we do not know."""
+    """Return what a note tells; None if we cannot read it.
+
+    A later version may write words that we do not know.
+    """
     at_ms, _, written = text.partition(" ")
     try:
         read = json.loads(written)

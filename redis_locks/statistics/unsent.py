@@ -1,4 +1,7 @@
-"""The figures and notes of one server that are yet to be sent. They outlive an outage of the server, within bounds."""
+"""The figures and notes of one server that are yet to be sent.
+
+They outlive an outage of the server, within bounds.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +40,8 @@ class Batch:
         figures: What to add to each figure, "METRIC NAME".
         notes: What happened to locks.
         deadlocks: Those that were broken.
-        number: Its number among all of this process, by which the server knows it again. 0: it was never sent, and may
-            still grow.
+        number: Its number among all of this process, by which the server knows it again. 0: it was
+            never sent, and may still grow.
     """
 
     at: float
@@ -100,7 +103,9 @@ class Unsent:
             surplus -= before - len(batch.notes)
 
     async def send(self, backend: Backend) -> None:
-        """Send all, the oldest first. What an error keeps from being sent is sent the next time, and counted once.
+        """Send all, the oldest first.
+
+        What an error keeps from being sent is sent the next time, and counted once.
 
         Raises LinkBroken, and LockBackendError.
         """

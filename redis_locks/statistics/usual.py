@@ -42,7 +42,8 @@ class Usual(NamedTuple):
 
     def is_exceeded_by(self, seconds: float) -> bool:
         """Whether a hold is marked: at least three medians long, among the longest hundredth, and no trifle."""
-        # Both figures may be a fifth too high. Of less than a hundred holds, the longest is the 99th percentile.
+        # Both figures may be a fifth too high. Of less than a hundred holds, the longest is the
+        # 99th percentile.
         return seconds >= max(_TRIFLE, 3 * self.p50, self.p99 / 1.2)
 
 

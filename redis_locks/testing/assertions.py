@@ -18,7 +18,8 @@ def assert_locked(name: str, *, using: str | None = None) -> None:
 
     Args:
         name: The lock.
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
 
     Raises:
         AssertionError: Nobody holds it; the text lists the locks that are held.

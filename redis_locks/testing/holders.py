@@ -28,14 +28,16 @@ _LABEL: Final = "redis_locks.testing.held"
 class held(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
     """Holds a lock as somebody else does: the code under test waits for it, or is refused.
 
-    A context manager (``with``, ``async with``), and a decorator of sync and async test functions and of ``unittest``
-    test case classes. The holder is a thread of its own, so code in the test's thread is not nested in it. Works on a
-    real server, and under `override_locks` ("granted", "lost"), where only this lock is then busy.
+    A context manager (``with``, ``async with``), and a decorator of sync and async test functions
+    and of ``unittest`` test case classes. The holder is a thread of its own, so code in the test's
+    thread is not nested in it. Works on a real server, and under `override_locks` ("granted",
+    "lost"), where only this lock is then busy.
 
     Args:
         name: The lock.
         mode: "exclusive", or "shared": then others may share it.
-        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the default.
+        using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
+            default.
 
     Raises:
         TypeError: An argument has the wrong type.

@@ -42,30 +42,30 @@ _SERVERS: Final[Mapping[Place, Any]] = {
 class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's override_settings
     """Decides what becomes of every acquire in this process, and needs no server.
 
-    A context manager, and a decorator of sync and async test functions and of ``unittest``
-    test case classes. It covers everything that takes a lock, blocking and async, in all threads:
-    `Lock`, `redis_lock`, `Semaphore`, `RedisLockMixin`, rows, `run_once`, `unique_task` and the locks of
-    `redis_locks.compat`; not other processes. The innermost of nested ones counts. What was held
-    before stays as it was.
+    A context manager, and a decorator of sync and async test functions and of ``unittest`` test
+    case classes. It covers everything that takes a lock, blocking and async, in all threads:
+    `Lock`, `redis_lock`, `Semaphore`, `RedisLockMixin`, rows, `run_once`, `unique_task` and the
+    locks of `redis_locks.compat`; not other processes. The innermost of nested ones counts. What
+    was held before stays as it was.
 
-    `optimistic` has no lock: what it watches and writes is data, on the server that it names. So "granted" and
-    "lost" leave it alone.
+    `optimistic` has no lock: what it watches and writes is data, on the server that it names. So
+    "granted" and "lost" leave it alone.
 
     Args:
         outcome: "granted": each acquire is granted at once, and nothing excludes anything.
-            `assert_locked`, `assert_released` and `inspection` see these holds.
-            "busy": somebody else holds every lock. Nobody waits: what would wait 5 s times
-            out at once, and a wait without an end raises RuntimeError.
-            An `optimistic` transaction raises TooMuchContention.
-            "full": as "busy", and as many wait for every lock as its `max_waiting` allows: it raises QueueFull.
-            "lost": each acquire is granted and the hold lost at once, so that its block ends
-            with LockLost.
-            "unavailable": the server is down. Each acquire, and an `optimistic` transaction, raises
-            LockBackendError; a lock of `redis_locks.compat` raises redis-py's ConnectionError.
-            "server": the locks are on the servers that the settings name, as if nothing were overridden. For a test
-            whose suite has another outcome.
+            `assert_locked`, `assert_released` and `inspection` see these holds. "busy": somebody
+            else holds every lock. Nobody waits: what would wait 5 s times out at once, and a wait
+            without an end raises RuntimeError. An `optimistic` transaction raises
+            TooMuchContention. "full": as "busy", and as many wait for every lock as its
+            `max_waiting` allows: it raises QueueFull. "lost": each acquire is granted and the hold
+            lost at once, so that its block ends with LockLost. "unavailable": the server is down.
+            Each acquire, and an `optimistic` transaction, raises LockBackendError; a lock of
+            `redis_locks.compat` raises redis-py's ConnectionError. "server": the locks are on the
+            servers that the settings name, as if nothing were overridden. For a test whose suite
+            has another outcome.
 
-    `Hold.commit`, and locks with `read`, work on data in Redis. Without a server they raise RuntimeError.
+    `Hold.commit`, and locks with `read`, work on data in Redis. Without a server they raise
+    RuntimeError.
 
     Raises:
         TypeError, ValueError: `outcome` is none of these.

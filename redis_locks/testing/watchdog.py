@@ -1,10 +1,11 @@
 """Run one server for a parent process and end it when the parent is gone.
 
-Executed as a script, by path, with the standard library only. The parent keeps the write end of our standard
-input. However it dies, the kernel closes that pipe. Then we stop the server and remove its directory.
+Executed as a script, by path, with the standard library only. The parent keeps the write end of our
+standard input. However it dies, the kernel closes that pipe. Then we stop the server and remove its
+directory.
 
-Protocol, one line each way: at start, and after ``restart``, we answer ``{"directory": ..., "pid": ...}``; after
-``kill`` we answer ``{}`` once the server is reaped.
+Protocol, one line each way: at start, and after ``restart``, we answer ``{"directory": ..., "pid":
+...}``; after ``kill`` we answer ``{}`` once the server is reaped.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _SHORT_TEMPORARY = "/tmp" if Path("/tmp").is_dir() else None  # noqa: S108
 
 def _say(reply: dict[str, object]) -> None:
     # The parent is gone: the end of our input says so as well, and that is where we clean up.
-    # Written at once: Python would try to write what is left in a buffer once more at its end, and complain.
+    # Written at once: Python would try to write what is left in a buffer once more at its end, and
+    # complain.
     with contextlib.suppress(BrokenPipeError):
         os.write(sys.stdout.fileno(), f"{json.dumps(reply)}\n".encode())
 
@@ -54,7 +56,8 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 def main(binary: str, options: list[str]) -> None:
     """Serve until standard input ends."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Only the parent's end ends us; a signal meant for a whole process group would orphan the server.
+        # Only the parent's end ends us; a signal meant for a whole process group would orphan the
+        # server.
         signal.signal(number, signal.SIG_IGN)
     directory = tempfile.mkdtemp(prefix="rl-", dir=_SHORT_TEMPORARY)
     server: subprocess.Popen[bytes] | None = None

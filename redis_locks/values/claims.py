@@ -6,7 +6,9 @@ import json
 from typing import NamedTuple, Self
 
 FIELDS = 4
-"""How many fields tell people who it is; one more, if there is one, is for scripts: see `identity.written`."""
+"""How many fields tell people who it is; one more, if there is one, is for scripts: see
+`identity.written`.
+"""
 
 
 class Who(NamedTuple):

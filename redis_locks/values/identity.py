@@ -100,7 +100,10 @@ def who_is(unit: str, label: str | None) -> Who:
 
 @lru_cache(maxsize=1024)
 def written(pid: int, unit: str, label: str | None, channel: str | None) -> str:
-    """Return text as `whoami` does. `channel`, at its end, is for scripts: its process listens to it all its life."""
+    """Return text as `whoami` does.
+
+    `channel`, at its end, is for scripts: its process listens to it all its life.
+    """
     who = (socket.gethostname(), pid, unit, label or _command())
     return write_who(*who) + (f"\t{channel}" if channel else "")
 

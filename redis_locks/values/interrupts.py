@@ -9,7 +9,8 @@ from types import FrameType
 def is_interrupt(error: BaseException) -> bool:
     """Return whether a signal's handler raised `error` while other code ran.
 
-    Python calls a handler with the frame that it interrupts, so that frame is among the handler's variables.
+    Python calls a handler with the frame that it interrupts, so that frame is among the handler's
+    variables.
     """
     trace = error.__traceback__
     while trace is not None and (called := trace.tb_next) is not None:

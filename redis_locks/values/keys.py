@@ -44,7 +44,10 @@ class ServerName(str):
 
 
 class UnusableName(ValueError):
-    """A text cannot name a lock. In a view a stranger may have written it, so the view answers 404."""
+    """A text cannot name a lock.
+
+    In a view a stranger may have written it, so the view answers 404.
+    """
 
 
 def validate_name(name: object, *, argument: str = "name") -> str:
@@ -103,8 +106,8 @@ _ROW = re.compile(r"(\w+\.\w+@[^:]+):")
 def partition_of(name: str, partitions: int, *, renames: bool = False) -> int:
     """Return the partition (0 to `partitions` - 1) a lock lives in.
 
-    A row, "bank.Account@default:7", lives beside its model, "bank.Account@default". `renames`: whether something may
-    stand before that, as NAME_FUNCTION says.
+    A row, "bank.Account@default:7", lives beside its model, "bank.Account@default". `renames`:
+    whether something may stand before that, as NAME_FUNCTION says.
     """
     if partitions == 1:
         return 0

@@ -19,18 +19,19 @@ class LockAlert:
     """When to call somebody.
 
     Args:
-        rule: What is looked at:
-            "oldest_wait": the wait of a lock's first waiter, in seconds;
-            "long_hold": how long a holder has held a lock, in seconds; it must also be more than three times
-            the lock's usual hold (the 99th percentile);
-            "lost": how many holds were lost; "deadlocks": how many deadlocks were resolved;
-            "server": whether the server cannot be asked, or may evict locks.
+        rule: What is looked at: "oldest_wait": the wait of a lock's first waiter, in seconds;
+            "long_hold": how long a holder has held a lock, in seconds; it must also be more than
+            three times the lock's usual hold (the 99th percentile); "lost": how many holds were
+            lost; "deadlocks": how many deadlocks were resolved; "server": whether the server cannot
+            be asked, or may evict locks.
         above: It fires above this many seconds or events; of no use to "server".
         severity: "warning" or "critical"; the log line's level follows from it.
         locks: Only locks whose name matches; an asterisk stands for any text.
         waiters: For "oldest_wait", only locks with so many waiters or more.
-        within: For "lost" and "deadlocks", count the events of so many seconds, 60 to 3600, by whole minutes.
-        label: Tells this rule from the others, in signals and log lines; by default made from rule, bound and locks.
+        within: For "lost" and "deadlocks", count the events of so many seconds, 60 to 3600, by
+            whole minutes.
+        label: Tells this rule from the others, in signals and log lines; by default made from rule,
+            bound and locks.
 
     Raises:
         TypeError, ValueError: An argument is wrong; the text names it, its value and the fix.
@@ -83,4 +84,6 @@ DEFAULT_ALERTS = (
     LockAlert("deadlocks", above=5, within=60, severity="critical"),
     LockAlert("server", severity="critical"),
 )
-"""The rules of projects that give none: waits and holds as pganalyze and PgHero warn of them, and any loss."""
+"""The rules of projects that give none: waits and holds as pganalyze and PgHero warn of them, and
+any loss.
+"""

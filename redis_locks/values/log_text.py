@@ -1,6 +1,7 @@
 """Lines in the log that no client can forge: what a line quotes has its control characters escaped.
 
-Paths, names and errors may have come from a client. A newline among them would begin a line of its own.
+Paths, names and errors may have come from a client. A newline among them would begin a line of its
+own.
 """
 
 from __future__ import annotations

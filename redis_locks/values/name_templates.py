@@ -4,8 +4,9 @@ A field is a parameter, followed by attributes: ``{request.user.pk}``. Nothing e
 possible: no indexing, no conversion, no format, no private attribute. So a template runs
 no code but attribute access, and a mistake shows when the function is decorated.
 
-A value is text, a number, or of a type with a `__str__`, such as a UUID, a date or an enum. A model's instance
-is refused: its text is for people, and two may have the same. So is lazily translated text.
+A value is text, a number, or of a type with a `__str__`, such as a UUID, a date or an enum. A
+model's instance is refused: its text is for people, and two may have the same. So is lazily
+translated text.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class Field(NamedTuple):
             )
             raise TypeError(msg)
         if kind.__str__ is object.__str__ and not issubclass(kind, _NUMBERS):
-            # The text may be an address in memory, so every process would have its own lock. Or it names the
-            # type alone, and all share one.
+            # The text may be an address in memory, so every process would have its own lock. Or it
+            # names the type alone, and all share one.
             msg = (
                 f"lock name field {{{self.text}}} is a {kind.__name__}, which has no text "
                 "of its own; name an attribute that identifies it"
@@ -85,7 +86,9 @@ _LAZY_TEXT = ("django.utils.functional", "Promise")
 """Where Django defines what `gettext_lazy` returns; this layer does not import Django."""
 
 _NUMBERS = (int, float)
-"""Types whose text is their `__repr__`, as they have no `__str__`. UUID, Decimal, dates and enums have one."""
+"""Types whose text is their `__repr__`, as they have no `__str__`. UUID, Decimal, dates and enums
+have one.
+"""
 
 
 class NameTemplate(NamedTuple):

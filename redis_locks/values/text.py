@@ -50,7 +50,10 @@ def shorten(text: str, columns: int | None) -> str:
 
 
 def wrapped(text: str, columns: int | None) -> list[str]:
-    """Return `text` as lines of so many columns, broken between words; None: as it is. A longer word loses its middle."""
+    """Return `text` as lines of so many columns, broken between words; None: as it is.
+
+    A longer word loses its middle.
+    """
     if columns is None:
         return [text]
     lines = [""]

@@ -34,7 +34,9 @@ WITH_ADMIN: Final = (
 )
 """What `startproject` installs beside: the admin looks for an `admin` in each app."""
 KINDS: Final = {"exclusive": 1, "shared": 1, "set of 2": 2, "set of 4": 4, "permit": 1}
-"""What the commands are counted of, by the number of locks. There is one permit: with more of them, it is chance how many wait."""
+"""What the commands are counted of, by the number of locks. There is one permit: with more of them,
+it is chance how many wait.
+"""
 _INLINED: Final = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 """Parts of a function that some versions of Python call like functions."""
 
@@ -240,7 +242,8 @@ def contend(kind: str) -> None:
             pass
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    # What a process does at its end is no part of a cycle: it waits for a next line until it is killed.
+    # What a process does at its end is no part of a cycle: it waits for a next line until it is
+    # killed.
     for _ in sys.stdin:
         for _ in range(CYCLES):
             with lock:

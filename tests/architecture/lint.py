@@ -1,7 +1,8 @@
 """Say what is wrong in our English and in the layout of the package: `python -m tests.architecture.lint`.
 
-Taste, which `nox -s lint` checks and no test: plain English (`prose`), the layout (`structure`). Texts without a translation
-are told as a warning; `--translated`, which a release asks for, makes them a fault.
+Taste, which `nox -s lint` checks and no test: plain English (`prose`), the layout (`structure`).
+Texts without a translation are told as a warning; `--translated`, which a release asks for, makes
+them a fault.
 """
 
 from __future__ import annotations

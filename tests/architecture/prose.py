@@ -11,7 +11,9 @@ _CODE = re.compile(
     r"^( *)(`{3,}|~{3,}).*?^\1\2`*$|<!--.*?-->|<[^>\n]+>|::\n(\n+ +\S[^\n]*(\n +\S[^\n]*)*)+|^ *=+ .*^ *=+ [= ]+$",
     re.DOTALL | re.MULTILINE,
 )
-"""Blocks of code, comments, tags; in docstrings also what is indented after "::", and tables of reStructuredText."""
+"""Blocks of code, comments, tags; in docstrings also what is indented after "::", and tables of
+reStructuredText.
+"""
 _HEADING = re.compile(r"^(#+ .*|\[[^]]+\]: .*|\(\w[\w-]*\)=|[-=~^]{3,})$", re.MULTILINE)
 _LINK = re.compile(r"!?\[((?:[^][]|\[[^]]*\])*)\](\([^)]*\)|\[[^]]*\])")
 _INLINE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)

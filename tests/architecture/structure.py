@@ -50,7 +50,8 @@ def private_accesses() -> list[str]:
 def repeated_names() -> list[str]:
     """Return the file names that occur more than once.
 
-    Django dictates two: `__init__.py`, and in `management/commands` a file is called as its command.
+    Django dictates two: `__init__.py`, and in `management/commands` a file is called as its
+    command.
     """
     places = defaultdict(list)
     for path in _files():
@@ -179,9 +180,9 @@ class _Class(NamedTuple):
 def spread_classes() -> list[str]:
     """Return the classes that share private state with a base class in another file.
 
-    An attribute that begins with an underscore belongs to the file that sets it. Where one file of a
-    class sets it and another one reads or sets it, the class is cut into slices. A public base, such as
-    `Lock` of `redis_lock`, is a class of its own and may share with those derived from it.
+    An attribute that begins with an underscore belongs to the file that sets it. Where one file of
+    a class sets it and another one reads or sets it, the class is cut into slices. A public base,
+    such as `Lock` of `redis_lock`, is a class of its own and may share with those derived from it.
     """
     classes = {(found.file, found.name): found for path in _files() for found in _classes(path)}
     return sorted(

@@ -1,8 +1,8 @@
 """Describe what users of the app may rely on, as lines of text; `test_public_api` and `__main__` call it.
 
 Everything is read from the running code: names, signatures with their annotations as they are
-written, and the names that a project spells in its settings, templates and scripts.
-Where a class is defined does not matter, only from where a user imports it. A member is listed once, at the
+written, and the names that a project spells in its settings, templates and scripts. Where a class
+is defined does not matter, only from where a user imports it. A member is listed once, at the
 farthest class that has it. What another package promises, such as `QuerySet.count`, is not listed.
 """
 
@@ -53,7 +53,9 @@ MODULES: Final = (
     "redis_locks.testing",
     "redis_locks.testing.server",
 )
-"""The modules that a user may import. `lock_timeout` and `lock_deadline` are names of `redis_locks`."""
+"""The modules that a user may import. `lock_timeout` and `lock_deadline` are names of
+`redis_locks`.
+"""
 
 PATHS: Final = (
     "redis_locks.integrations.debug_toolbar.LocksPanel",
@@ -89,7 +91,8 @@ RECEIVED: Final = frozenset(
         "WatchingPipeline",
     ]
 )
-"""What users get and read, and never make: more fields may come, so the constructor is not public."""
+"""What users get and read, and never make: more fields may come, so the constructor is not public.
+"""
 
 OURS: Final = "redis_locks"
 NOT_PUBLIC: Final = frozenset(
@@ -163,7 +166,9 @@ NOT_PUBLIC: Final = frozenset(
         "WatchingPipeline.require_protection",
     ]
 )
-"""Members that the app's own modules call, although their names have no underscore: no user may rely on them."""
+"""Members that the app's own modules call, although their names have no underscore: no user may
+rely on them.
+"""
 
 _PLAIN: Final = {object, Exception, typing.Generic, typing.Protocol}
 

@@ -1,7 +1,9 @@
-"""What one lock costs: the code on its way, commands of the server, imports. Lint judges the layout.
+"""What one lock costs: the code on its way, commands of the server, imports.
 
-Each figure has a budget. Where the code does not meet it yet, a limit stands beside it, and may only fall.
-`python -m pytest -n0 -s tests/architecture` prints what was counted and where.
+Lint judges the layout.
+
+Each figure has a budget. Where the code does not meet it yet, a limit stands beside it, and may
+only fall. `python -m pytest -n0 -s tests/architecture` prints what was counted and where.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    # what: the limit, the budget
-    # A file more than before blocks had one of their own, and in async code an exit for each; see record 97.
+    # what: the limit, the budget A file more than before blocks had one of their own, and in async
+    # code an exit for each; see record 97.
     "files of a blocking cycle": Budget(12, 10),
     "functions of a blocking cycle": Budget(37, 25),
     "files of an async cycle": Budget(14, 14),

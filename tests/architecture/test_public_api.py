@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_public_api_is_the_reviewed_one() -> None:
     reviewed = surface.FILE.read_text(encoding="utf-8").splitlines()
-    # In a process of its own: tests register what is none of it, such as further subjects of the benchmark.
+    # In a process of its own: tests register what is none of it, such as further subjects of the
+    # benchmark.
     command = [sys.executable, "-m", "tests.architecture"]
     told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     found = told.stdout.splitlines()

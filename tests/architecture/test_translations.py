@@ -1,4 +1,7 @@
-"""The translations fit their texts: the same placeholders, and compiled as they stand. Lint says which are missing."""
+"""The translations fit their texts: the same placeholders, and compiled as they stand.
+
+Lint says which are missing.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The texts that users see, as the sources have them and as the catalogs translate them.
 
-``python -m tests.architecture.translations`` brings the catalogs up to date: new texts are added without a
-translation, and the compiled files are written. It needs Babel, but no gettext programs.
+``python -m tests.architecture.translations`` brings the catalogs up to date: new texts are added
+without a translation, and the compiled files are written. It needs Babel, but no gettext programs.
 """
 
 from __future__ import annotations

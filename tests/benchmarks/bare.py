@@ -1,7 +1,8 @@
 """The least that a fair lock with fencing tokens needs, over bare sockets: what is possible on this machine.
 
-One script asks or joins the queue, one hands on by a message. There are no timeouts, no renewal, no errors, no holder that
-people can read, and nothing that a dead process leaves is cleaned up. It is to be compared with, and for nothing else.
+One script asks or joins the queue, one hands on by a message. There are no timeouts, no renewal, no
+errors, no holder that people can read, and nothing that a dead process leaves is cleaned up. It is
+to be compared with, and for nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What each script costs the server, by how many hold, wait or are listed: `python -m tests.benchmarks.crowds`.
 
-The server's own clock measures each call, without its way through the network. The server goes before all other
-processes, where that is allowed, so that they do not count.
+The server's own clock measures each call, without its way through the network. The server goes
+before all other processes, where that is allowed, so that they do not count.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ COMPAT_KEYS = compat_keys(b"hot", cluster=False)
 COMPAT_SILENT = grant_channel("crowd", "dead")
 COMPAT_HEARD = grant_channel("crowd", "living")
 FLUSHED = 200
-"""How many figures a process adds to the statistics in a call, and twice as many as it adds notes."""
+"""How many figures a process adds to the statistics in a call, and twice as many as it adds notes.
+"""
 
 _AT_ONCE = 1000
 WINDOW_MS = 8000
@@ -199,8 +200,9 @@ class Cost(NamedTuple):
 class Crowd(NamedTuple):
     """A crowd, and what is asked in its presence.
 
-    `gather` makes a crowd of some size, and returns the question, which is asked `times`. Beside `few` it costs as much
-    as beside any more: 10, or as many as a script works off or returns at once.
+    `gather` makes a crowd of some size, and returns the question, which is asked `times`. Beside
+    `few` it costs as much as beside any more: 10, or as many as a script works off or returns at
+    once.
     """
 
     label: str
@@ -747,7 +749,9 @@ def measured(server: EmbeddedServer, each: Crowd, size: int, rounds: int) -> dic
 
 _LOOP = "local n = 0 for i = 1, 10000 do n = n + #string.match('a b c ' .. i, '^(%S+) (%S+)') end return n"
 _LOOP_US = 5_000
-"""What the loop may take where the bounds hold as they stand. It takes twice as long on a slow machine of CI."""
+"""What the loop may take where the bounds hold as they stand. It takes twice as long on a slow
+machine of CI.
+"""
 
 
 def slowness(server: EmbeddedServer) -> float:

@@ -1,8 +1,9 @@
 """Instructions that a client runs in a cycle of each kind, by callgrind: ``python -m tests.benchmarks.instructions``.
 
-They are the same on any machine, within 1 % from run to run, where times swing by a third. Work that is put off counts as
-well: any thread of the client does. The figures of the last landing are in `instructions.json`; ``--write`` replaces them.
-Exits with 1 if a cycle takes `MORE` than that. Wants valgrind.
+They are the same on any machine, within 1 % from run to run, where times swing by a third. Work
+that is put off counts as well: any thread of the client does. The figures of the last landing are
+in `instructions.json`; ``--write`` replaces them. Exits with 1 if a cycle takes `MORE` than that.
+Wants valgrind.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ ROOMS = (
 """The kinds that one process counts, one after another."""
 
 CROWD = 3
-"""Others who take the lock all the time, so that a client that is much slower under callgrind finds a queue."""
+"""Others who take the lock all the time, so that a client that is much slower under callgrind finds
+a queue.
+"""
 
 
 def versions() -> dict[str, str]:

@@ -1,12 +1,12 @@
 """A job queue of 8 processes: `lock_rows(skip_locked=True, limit=1)` beside what the database offers.
 
-That is SKIP LOCKED on PostgreSQL. SQLite has none, so there it is what projects do instead: to take and do each job in
-one transaction that begins with BEGIN IMMEDIATE, or to claim a job by an UPDATE, do it, and ask again if another process
-was quicker.
+That is SKIP LOCKED on PostgreSQL. SQLite has none, so there it is what projects do instead: to take
+and do each job in one transaction that begins with BEGIN IMMEDIATE, or to claim a job by an UPDATE,
+do it, and ask again if another process was quicker.
 
-`python -m tests.benchmarks.job_queue` prints how many jobs are done in a second, in turn and in the same run, and the
-ratio of the medians; `--sqlite` does so on SQLite. Wants PostgreSQL's programs otherwise. On a busy machine the time of
-the processors tells more: it is printed, too.
+`python -m tests.benchmarks.job_queue` prints how many jobs are done in a second, in turn and in the
+same run, and the ratio of the medians; `--sqlite` does so on SQLite. Wants PostgreSQL's programs
+otherwise. On a busy machine the time of the processors tells more: it is printed, too.
 """
 
 from __future__ import annotations

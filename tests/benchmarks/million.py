@@ -1,7 +1,8 @@
 """What a million locks cost: `python -m tests.benchmarks.million`.
 
-All of them are held, and every tenth has a waiter. Prints the server's memory for each lock, and how long an acquire,
-`locks list` and a page of the admin take beside ten locks and beside all of them.
+All of them are held, and every tenth has a waiter. Prints the server's memory for each lock, and
+how long an acquire, `locks list` and a page of the admin take beside ten locks and beside all of
+them.
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ SERVER, CLIENTS = 0, 1
 """The processors of the server and of all clients."""
 
 # Spins at the lowest priority there is, which yields at once to anybody else: waking an idle
-# virtual processor costs as much as a round trip. Where Linux shares processors among sessions first
-# (sched_autogroup), a priority counts only within one: so it gets a session of its own, which is
-# the lowest, too. Else it would take half of the processor from clients and server.
+# virtual processor costs as much as a round trip. Where Linux shares processors among sessions
+# first (sched_autogroup), a priority counts only within one: so it gets a session of its own, which
+# is the lowest, too. Else it would take half of the processor from clients and server.
 _SPIN = """
 import os, sys
 from contextlib import suppress

@@ -18,7 +18,8 @@ CLIENTS = 10
 """Most client processes of a section."""
 
 Figures = Mapping[str, float]
-"""What was seen of one subject, by the heading of its column; the first figure is what is compared."""
+"""What was seen of one subject, by the heading of its column; the first figure is what is compared.
+"""
 
 Round = Mapping[str, Figures]
 """Each subject measured once, one right after the other."""

@@ -112,7 +112,8 @@ SECTION = Section(
     (
         _wanted(HELD, 500, "Redis: bytes a held lock"),
         _wanted(WAITER, 250, "Redis: bytes a waiter"),
-        # Less than one object for ten acquires: what grows with acquires would be a thousand and more.
+        # Less than one object for ten acquires: what grows with acquires would be a thousand and
+        # more.
         _wanted(BLOCKS, ACQUIRES / 10, f"Python: blocks of memory after {ACQUIRES:,} acquires"),
     ),
 )

@@ -1,7 +1,8 @@
 """What the app adds to Django's start, with it and without it in turn.
 
-The processor's time, not the clock's, so that what else runs on the machine counts for less. A project
-without Redis elsewhere: redis-py is imported when the first lock is taken, and counted apart.
+The processor's time, not the clock's, so that what else runs on the machine counts for less. A
+project without Redis elsewhere: redis-py is imported when the first lock is taken, and counted
+apart.
 """
 
 from __future__ import annotations

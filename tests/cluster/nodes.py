@@ -18,7 +18,9 @@ from tests.support.world import PATIENCE, until
 NODE_TIMEOUT_MS = 1000
 
 MANUAL_FAILOVER = 6.0
-"""Seconds after which a server has given up a planned fail-over that did not come about: it allows 5."""
+"""Seconds after which a server has given up a planned fail-over that did not come about: it allows
+5.
+"""
 
 
 class Node:
@@ -148,7 +150,9 @@ class Nodes:
         return next(node for node in self.everybody if node.follows() == master.port)
 
     def fail_over(self, replica: Node) -> None:
-        """Let a replica and its master change places, as planned: nothing is lost. Returns when all know.
+        """Let a replica and its master change places, as planned: nothing is lost.
+
+        Returns when all know.
 
         A server gives up if the replica has not caught up in time, and is asked again.
         """

@@ -181,7 +181,10 @@ def test_a_hold_is_renewed_where_its_keys_are_already(
 def test_who_shares_a_lock_goes_on_while_its_keys_move_one_by_one(
     on_nodes: Nodes, world: World, name: str, mode: str, last: str
 ) -> None:
-    """The servers choose the order. One that has the lock and not its sharers must not forget them."""
+    """The servers choose the order.
+
+    One that has the lock and not its sharers must not forget them.
+    """
     each, slot, source, target = a_move(on_nodes, name, 8)
     lock = Semaphore(each, 2, wait=0) if mode == "permit:2" else Lock(each, mode=mode, wait=0)
     other = Lock(each, wait=0) if mode == "shared" else lock

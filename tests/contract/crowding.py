@@ -61,7 +61,8 @@ def crowd(url: str, name: str, threads: int, times: int, patience: float) -> Non
 def forked_crowds(count: int, url: str, name: str, times: int, patience: float) -> None:
     """Fork so many processes, as a server of web requests does, and let one thread of each be such a crowd.
 
-    The process that forks has set Django up and holds no connection. It fails if one of the others does.
+    The process that forks has set Django up and holds no connection. It fails if one of the others
+    does.
     """
     os.setpgrp()  # so that one signal ends all of them
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")

@@ -1,7 +1,7 @@
 """Run as a script: interrupt blocks of a blocking lock at random moments and count what stays behind.
 
-Arguments: the server's URL, the name of the lock, how many interrupts, and who else competes: alone, or contended
-(another thread). Prints JSON.
+Arguments: the server's URL, the name of the lock, how many interrupts, and who else competes:
+alone, or contended (another thread). Prints JSON.
 """
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ reached: list[None] = []
 """Not empty if the last run came to the first line of its block."""
 
 LATE = 8
-"""At how many steps an interrupt may leave the lock once its block has begun: the first four of the block's end.
+"""At how many steps an interrupt may leave the lock once its block has begun: the first four of the
+block's end.
 
 If the interpreter takes a step more in one run of a sweep, each of them counts twice.
 """

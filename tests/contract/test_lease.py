@@ -64,7 +64,8 @@ def test_a_hold_handed_over_never_believes_in_its_lease_longer_than_the_server_d
             granted = fence
         gone = time.monotonic()
         hold = waiter.result(PATIENCE)
-        # Else the one that went was over before the waiter heard of it, which got another one since.
+        # Else the one that went was over before the waiter heard of it, which got another one
+        # since.
         if hold.fencing_token == granted:
             counted += 1
             if leases.ends_at(hold) > gone:

@@ -20,7 +20,9 @@ KEPT_HERE = 20_000
 KEPT_THERE = 1_000
 """Bytes of this process, and of the server, that a waiter may take; it is 8,000 and 300."""
 CONNECTIONS = 10
-"""The most connections, however many tasks wait; it is four: the loop's, two of the thread that renews, and the test's."""
+"""The most connections, however many tasks wait; it is four: the loop's, two of the thread that
+renews, and the test's.
+"""
 
 AT_EACH_SIZE = pytest.mark.parametrize(
     "count",
@@ -61,7 +63,8 @@ async def crowded(server: EmbeddedServer, name: str, count: int, then: Waiting) 
             assert len(client.client_list()) <= CONNECTIONS
             await then(first, tasks, stored.line(client, keys_of(name).lock), served)
             assert set() == Observer(client).left_of(name)
-            # What long waits noted goes by itself within half a minute, and marks of questions that were cut off in 20.
+            # What long waits noted goes by itself within half a minute, and marks of questions that
+            # were cut off in 20.
             passing = (b":long_waits:", b":late:")
             keys = list(client.scan_iter(count=1000))
             left = {key for key in keys if not any(each in key for each in passing)}

@@ -1,6 +1,7 @@
 """What a task acquires with a time limit, in whatever task that runs, is a hold as any other.
 
-CI runs these on all Pythons that we support: `asyncio.wait_for` makes a task on 3.11, and none later.
+CI runs these on all Pythons that we support: `asyncio.wait_for` makes a task on 3.11, and none
+later.
 """
 
 from __future__ import annotations

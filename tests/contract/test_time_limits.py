@@ -31,7 +31,10 @@ class Alarm:
 
     @contextmanager
     def when(self, due: Callable[[], object], after: Callable[[], object] = bool) -> Iterator[None]:
-        """Interrupt the block when `due()` is true, and then call `after`. The block has to raise the very exception."""
+        """Interrupt the block when `due()` is true, and then call `after`.
+
+        The block has to raise the very exception.
+        """
         main = threading.get_ident()
 
         def ring() -> None:

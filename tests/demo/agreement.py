@@ -1,6 +1,7 @@
 """Whether runs agree on what the page says in words: ``python -m tests.demo.agreement [--runs 3] [options of compare]``.
 
-A run may leave open what another one found to be better, and how often is printed; it may not find it worse.
+A run may leave open what another one found to be better, and how often is printed; it may not find
+it worse.
 """
 
 from __future__ import annotations

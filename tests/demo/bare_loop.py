@@ -1,6 +1,7 @@
 """Transfers in a loop that shares no code with the demo: ``python -m tests.demo.bare_loop URL METHOD SECONDS``.
 
-For each line of its input it prints how many transfers were made in how many seconds, and whether the money is right.
+For each line of its input it prints how many transfers were made in how many seconds, and whether
+the money is right.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One process of the money test: makes its share of the transfers, each exactly once, whatever happens to it.
 
-What became of a transfer is written to the process's journal at once. A process that takes over from a killed one
-begins after the last entry: with a transfer that may have been made already, and is repeated under its own id.
+What became of a transfer is written to the process's journal at once. A process that takes over
+from a killed one begins after the last entry: with a transfer that may have been made already, and
+is repeated under its own id.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ LEASE = 2.0
 MOVED = 1
 REFUSED = 2
 _ENTRY = struct.Struct("<IB")
-# Rows are slow, and a lock of the book whose holder was killed, or did not hear that it got it, blocks for its lease; so does redis-py's.
+# Rows are slow, and a lock of the book whose holder was killed, or did not hear that it got it,
+# blocks for its lease; so does redis-py's.
 SLOW = ("rows_", "book_", "redis_py")
 _SHARE_OF_THE_SLOW = 0.1
 
@@ -52,7 +54,8 @@ def plan(seed: int, count: int, strategies: list[str], accounts: int, most: int)
     all_of_them = [weight or _SHARE_OF_THE_SLOW for weight in quick]
     made = []
     for number in range(count):
-        # None of the slow ones at the end, when there is nothing else to do until a lease has ended.
+        # None of the slow ones at the end, when there is nothing else to do until a lease has
+        # ended.
         weights = all_of_them if number < 2 * count / 3 else quick
         (strategy,) = chance.choices(strategies, weights)
         sender, recipient = chance.sample(account_names(strategy, accounts), 2)
@@ -115,7 +118,8 @@ def _make(conn: Any, transfer: Transfer) -> int:
     except InsufficientFunds:
         return REFUSED
     except (TooMuchContention, LockError, redis.RedisError):
-        # Somebody died with the lock, or a reply was lost: nobody knows whether the money was moved.
+        # Somebody died with the lock, or a reply was lost: nobody knows whether the money was
+        # moved.
         return 0
     return MOVED
 

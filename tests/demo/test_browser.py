@@ -53,7 +53,8 @@ def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, 
         "() => document.querySelector('#running-text').textContent.includes('left; round')"
     )
 
-    # The page follows the run by itself, and does not load again under a keyboard when it has finished.
+    # The page follows the run by itself, and does not load again under a keyboard when it has
+    # finished.
     page.click("#start-box summary")
     page.fill("#id_seconds", "0.75")
     page.wait_for_selector("#running-result:visible", timeout=60_000)

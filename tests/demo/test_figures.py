@@ -25,7 +25,9 @@ EXPECTED = {
     "watch": 0.52,
     "redis_lock": 0.90,
 }
-"""How fast the demo is beside a bare loop. It does the same, and draws amounts, names operations and keeps times."""
+"""How fast the demo is beside a bare loop. It does the same, and draws amounts, names operations
+and keeps times.
+"""
 FACTOR = 1.7
 """How far off it may be, so that an error by the factor of 2 is found, whichever way it goes."""
 TRIES = 3
@@ -93,10 +95,12 @@ def ratio_to_bare_loop(url: str, strategy: str) -> float:
 def test_the_rates_are_those_of_a_loop_that_shares_no_code_with_the_demo(
     redis_server: EmbeddedServer, strategy: str
 ) -> None:
-    # A busy machine waits for round trips, of which both make as many. So both may be as fast there.
+    # A busy machine waits for round trips, of which both make as many. So both may be as fast
+    # there.
     least, most = EXPECTED[strategy] / FACTOR, max(EXPECTED[strategy] * FACTOR, 1.0)
     seen: list[float] = []
-    # A busy machine may slow down one side alone, but not each time; a wrong figure is wrong each time.
+    # A busy machine may slow down one side alone, but not each time; a wrong figure is wrong each
+    # time.
     while not (seen and least < seen[-1] < most):
         assert len(seen) < TRIES, (least, most, seen)
         seen.append(ratio_to_bare_loop(redis_server.url, strategy))

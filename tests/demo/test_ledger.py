@@ -47,7 +47,8 @@ def test_each_acknowledged_transfer_is_in_the_ledger_once_whatever_fails(
     seen: list[dict[str, tuple[int, int]]] = []
     ours, marked, theirs = run_ledger(client, 40, seen.append)
     assert ["redis_lock", "marked", "transaction"] == [ours.way, marked.way, theirs.way]
-    # The operation id makes the difference: with it, each transfer is there once, with a lock or without.
+    # The operation id makes the difference: with it, each transfer is there once, with a lock or
+    # without.
     for once in (ours, marked):
         assert [] == once.faults
         for operation in once.operations:
@@ -59,7 +60,8 @@ def test_each_acknowledged_transfer_is_in_the_ledger_once_whatever_fails(
         assert 3 == report.killed
         assert report.replies_lost > 5
         assert report.attempts > 40
-    # What the page is about: the same faults, and without an id a transaction repeats what it has done.
+    # What the page is about: the same faults, and without an id a transaction repeats what it has
+    # done.
     assert theirs.duplicates
     assert theirs.booked > theirs.ordered
     assert not theirs.is_right

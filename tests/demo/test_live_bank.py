@@ -159,7 +159,8 @@ def test_racing_all_three_shows_what_the_shop_lost_without_locking(
 
     def check_and_meet(sender: str, balance: int, cents: int) -> None:
         check(sender, balance, cents)
-        # Only who reads without a lock and without WATCH gets here at the same time as the other one.
+        # Only who reads without a lock and without WATCH gets here at the same time as the other
+        # one.
         if inspect.stack()[1].function == "unprotected":
             both_have_read.wait()
 

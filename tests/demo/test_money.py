@@ -187,7 +187,8 @@ def test_every_cent_is_where_it_should_be_though_processes_die_and_replies_get_l
     assert len(SAFE) * ACCOUNTS * START_CENTS == sum(found.values())
     assert {} == overdrawn
     assert min(found.values()) >= 0
-    # Each way had its share of transfers, of which some were made and, where there were many, some refused.
+    # Each way had its share of transfers, of which some were made and, where there were many, some
+    # refused.
     tried = {(each.strategy, outcomes[each.number] == MOVED) for each in transfers}
     assert set(SAFE) == {strategy for strategy, moved in tried if moved}
     quick = {strategy for strategy in SAFE if not strategy.startswith(SLOW)}

@@ -63,7 +63,8 @@ def test_what_becomes_of_the_money_and_who_is_told(
     assert (book, ours) == (verdict_of(theirs), verdict_of(redis_lock)), (theirs, redis_lock)
     assert [not book.startswith("Overdrawn"), True] == [theirs.is_right, redis_lock.is_right]
     assert not [*client.scan_iter("account:problem-*")]
-    # Two are seen to hold the lock only where both believed it: a frozen holder, and one without a renewal.
+    # Two are seen to hold the lock only where both believed it: a frozen holder, and one without a
+    # renewal.
     both = [problem in {"freeze", "lease"}, problem == "freeze"]
     assert both == [are_seen_together(course) for course in (theirs, redis_lock)]
     if problem == "reply":

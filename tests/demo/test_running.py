@@ -58,7 +58,8 @@ def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
     plan = Plan(seconds=0.2, workers=(1,), accounts=("hot",), strategies=tuple(known), rounds=3)
     trips: dict[str, float] = {}
     for row in COMPARISONS.run(plan).measurements.all():
-        # Whatever else is sent, such as a renewal, only adds to them: much, if a busy machine makes few transfers.
+        # Whatever else is sent, such as a renewal, only adds to them: much, if a busy machine makes
+        # few transfers.
         trips[row.strategy] = min(trips.get(row.strategy, math.inf), row.round_trips or 0)
     assert known == {name: round(fewest) for name, fewest in trips.items()}
 

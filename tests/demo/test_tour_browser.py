@@ -25,7 +25,9 @@ pytestmark = [
 
 
 LONG = 150_000
-"""Milliseconds for what takes a second or two, and far longer while tests of other workers have the processors."""
+"""Milliseconds for what takes a second or two, and far longer while tests of other workers have the
+processors.
+"""
 
 
 STATIONS = (

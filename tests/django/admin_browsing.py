@@ -40,7 +40,8 @@ class Visit:
 def try_now(page: Page, url: str) -> None:
     """Press "Try now" on a page that gets no news from `url`, then let the site answer there, and wait for the news.
 
-    The site stays away until the page has asked: a page that recovers by itself takes its button away.
+    The site stays away until the page has asked: a page that recovers by itself takes its button
+    away.
     """
     asked: list[Route] = []
 

@@ -1,4 +1,7 @@
-"""Views of every kind whose lock is "{name}". They do what a test gives them to do, and tell who holds the lock else."""
+"""Views of every kind whose lock is "{name}".
+
+They do what a test gives them to do, and tell who holds the lock else.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,10 @@ class Blocks(Handled):
 
 
 def mixed(*bases: type[Any], **options: Any) -> Any:
-    """A class of a view with a mixin, whose lock has these options. It says that it locks PUT, and has none."""
+    """A class of a view with a mixin, whose lock has these options.
+
+    It says that it locks PUT, and has none.
+    """
     ours = {"lock_name": "{name}", "lock_methods": ["GET", "POST", "PUT"]}
     return type("Mixed", bases, ours | {f"lock_{key}": value for key, value in options.items()})
 

@@ -20,7 +20,9 @@ pytestmark = MARKS
 __all__ = ["browser", "server", "site", "visit"]
 
 SOON = 11_000
-"""Milliseconds: it asks every 2 s, and says so within 3 s. One that gave requests up first would take 12 s."""
+"""Milliseconds: it asks every 2 s, and says so within 3 s. One that gave requests up first would
+take 12 s.
+"""
 
 
 def says(page: Page, text: str) -> None:

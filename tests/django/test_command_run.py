@@ -19,8 +19,8 @@ from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import in_thread
 from tests.support.world import until
 
-# Says what it gets, and does not end before it is told to. The signals are blocked and taken one by one: a handler
-# might have to wait for stdin, if the signal came just before that was read.
+# Says what it gets, and does not end before it is told to. The signals are blocked and taken one by
+# one: a handler might have to wait for stdin, if the signal came just before that was read.
 OBSTINATE = r"""
 import os, signal, sys, threading
 numbers = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
@@ -266,7 +266,8 @@ def test_a_command_does_not_outlive_us(name: str) -> None:
         until(lambda: not is_alive(command))
 
 
-# Gets Ctrl-C from its terminal, as we do, before or after what it does before it becomes the command.
+# Gets Ctrl-C from its terminal, as we do, before or after what it does before it becomes the
+# command.
 INTERRUPTED_AT_FIRST = r"""
 import os, signal, sys
 from redis_locks.management.locks import child

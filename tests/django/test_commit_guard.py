@@ -204,7 +204,8 @@ def test_all_partitions_of_a_set_are_kept_and_verified(
     assert [] == values(database, f"{name}:lost")
 
 
-# The commit guard of holds around a transaction: no COMMIT of what was done under a lock that is lost
+# The commit guard of holds around a transaction: no COMMIT of what was done under a lock that is
+# lost
 
 
 # ruff: noqa: SIM117 - what is around what is what these tests are about

@@ -20,14 +20,18 @@ from tests.support.world import until
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
 REPLY = 1.0
-"""Seconds in which the server of a busy machine answers; BRIEFLY where it is silent, and that is waited for."""
+"""Seconds in which the server of a busy machine answers; BRIEFLY where it is silent, and that is
+waited for.
+"""
 
 BRIEFLY = RELEASE = 0.5
 SLACK = 1.4
 """Seconds for a busy machine."""
 
 BRIEF = 3.0
-"""A lease that ends in an outage, in seconds. A third through, its renewal begins to wait for a reply."""
+"""A lease that ends in an outage, in seconds. A third through, its renewal begins to wait for a
+reply.
+"""
 
 
 @pytest.fixture

@@ -191,7 +191,8 @@ def test_contention_inside_the_function_is_not_taken_for_its_own(name: str) -> N
         locked()
 
 
-# Which lock `redis_lock` takes: by a template, a callable or the function, and as it stands in a block
+# Which lock `redis_lock` takes: by a template, a callable or the function, and as it stands in a
+# block
 
 
 @pytest.mark.parametrize("lazy", [gettext_lazy, reverse_lazy])

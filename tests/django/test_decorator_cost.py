@@ -18,7 +18,9 @@ AT_MOST = 15.0
 """Microseconds that it may add on a machine of one's own."""
 
 MOST = 1.3
-"""On a slower one: so much of what an acquire and a release take without a server. A view adds about as much as they do."""
+"""On a slower one: so much of what an acquire and a release take without a server. A view adds
+about as much as they do.
+"""
 CALLS = 200
 
 

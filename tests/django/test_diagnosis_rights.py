@@ -57,7 +57,8 @@ def test_every_command_of_the_scripts_is_checked() -> None:
     for script in scripts.ALL:
         arguments = [argument for argument, _ in rights._CALLED.findall(script.text)]
         assert script.text.count(b"call(") == len(arguments)
-        # What a caller of commit hands over is the caller's own, and a function makes calls of its own.
+        # What a caller of commit hands over is the caller's own, and a function makes calls of its
+        # own.
         ours = [each for each in arguments if each not in {b"unpack(ARGV", b"mark_late"}]
         assert all(rights._NAMED.search(argument) for argument in ours)
     assert {"GET", "SET", "PEXPIRETIME", "PUBLISH", "SUBSCRIBE", "EVALSHA"} <= set(

@@ -47,6 +47,6 @@ def test_a_held_lock_and_a_waiter_take_little_of_the_server_s_memory(
 def test_acquires_leave_the_process_no_larger(name: str, acquires: int) -> None:
     with warnings.catch_warnings(action="ignore", category=ResourceWarning):
         gc.collect()  # what other tests of this process left open is not of this one
-    # Less than one object for ten acquires. A leak shows each time; what other threads of the process
-    # begin to keep, and what coverage notes of lines it had not seen, does not.
+    # Less than one object for ten acquires. A leak shows each time; what other threads of the
+    # process begin to keep, and what coverage notes of lines it had not seen, does not.
     assert min(sizes.growth(Lock, acquires, name) for _ in range(3)) < acquires / 10

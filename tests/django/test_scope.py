@@ -283,7 +283,8 @@ def test_shared_and_then_exclusive_in_one_transaction_is_an_upgrade(
     assert is_free(name)
 
 
-# Scopes and async code: its own holds end with their blocks, and sync code that it calls keeps its holds
+# Scopes and async code: its own holds end with their blocks, and sync code that it calls keeps its
+# holds
 
 
 def test_a_sync_function_that_async_code_calls_keeps_its_hold(database: str, name: str) -> None:

@@ -1,7 +1,7 @@
 """What a worker process does: deposit under a lock until SIGTERM.
 
-Each thing that happens becomes a line of JSON in a file of its own, written at once, so that what a killed process
-did is known as well:
+Each thing that happens becomes a line of JSON in a file of its own, written at once, so that what a
+killed process did is known as well:
 
     ["in", at, fence]               acquired
     ["leave", at, believed_until]   about to release

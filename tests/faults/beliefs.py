@@ -13,7 +13,9 @@ class Belief(NamedTuple):
     until: float
     fence: int
     most: float = 1
-    """How many may believe at the same time, itself included: 1 of an exclusive hold, as many as like of a shared one."""
+    """How many may believe at the same time, itself included: 1 of an exclusive hold, as many as
+    like of a shared one.
+    """
 
 
 class Span(NamedTuple):
@@ -40,8 +42,8 @@ def count_overlaps(beliefs: Iterable[Belief], but: Sequence[Span] = ()) -> int:
 def count_falling(beliefs: Iterable[Belief], but: Sequence[Span] = ()) -> int:
     """Return how many have no higher token than one that had ended before they began, not in a span of `but`.
 
-    One that had ended before it began, by its own clock, believed nothing. Of two that may believe at the same
-    time the first may be heard of when the second is over.
+    One that had ended before it began, by its own clock, believed nothing. Of two that may believe
+    at the same time the first may be heard of when the second is over.
     """
     everything = [belief for belief in beliefs if belief.until > belief.start]
     ended = sorted(everything, key=lambda belief: belief.until)

@@ -147,8 +147,8 @@ class Tally:
         allowed: The kinds of errors that may reach a caller.
         promised: Whether no two may believe at the same time.
         numbered: Whether holds have fencing tokens.
-        forgotten: When the server knew nothing of leases that it had given. Who begins to believe then may
-            find another one who does, and that one may be heard of first. It may grow.
+        forgotten: When the server knew nothing of leases that it had given. Who begins to believe
+            then may find another one who does, and that one may be heard of first. It may grow.
     """
 
     _CARRIED = 100

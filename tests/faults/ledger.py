@@ -1,8 +1,8 @@
 """A bank account on a server that is never faulted; it refuses whom a later holder has overtaken.
 
-A deposit is read, add, write, as an application without a transaction would do it, so two holders at once lose
-money. The account raises its highest fencing token on the first touch, the read, and refuses lower ones. What it
-counts beside that changes nothing in what it accepts.
+A deposit is read, add, write, as an application without a transaction would do it, so two holders
+at once lose money. The account raises its highest fencing token on the first touch, the read, and
+refuses lower ones. What it counts beside that changes nothing in what it accepts.
 """
 
 from __future__ import annotations

@@ -14,7 +14,9 @@ MOST = 0.05
 """By which part of it the memory of a process may grow and still be called flat."""
 
 LITTLE = 1_000_000
-"""So many bytes are no growth: a server that was restarted gets as much for scripts and connections again."""
+"""So many bytes are no growth: a server that was restarted gets as much for scripts and connections
+again.
+"""
 
 
 class Growth(NamedTuple):

@@ -19,7 +19,8 @@ _COUNTED = (b"EVAL", b"\r\nNX\r\n")
 class Proxy:
     """Listens on a unix socket of its own and passes everything on, unless told otherwise.
 
-    Only scripts and SET NX count as commands, so that connecting and subscribing is left alone by `lose`.
+    Only scripts and SET NX count as commands, so that connecting and subscribing is left alone by
+    `lose`.
     """
 
     def __init__(self, server_url: str) -> None:
@@ -65,7 +66,8 @@ class Proxy:
             losses: How many are lost in a row.
             every: Begin again with so many replies in between, until told otherwise.
             then_to: The server to which it leads as soon as a reply is lost, as `lead_to` does.
-            late: The client's connection closes at once, and the server gets the command when `deliver` is called.
+            late: The client's connection closes at once, and the server gets the command when
+                `deliver` is called.
         """
         with self._lock:
             self._until_loss, self._losses, self._every, self.lost = position, losses, every, 0

@@ -46,12 +46,14 @@ class Scenario:
 
     Args:
         fault: What goes wrong, in the words of the table in the docs.
-        inject: Makes it happen for so many seconds and ends it; the workers go on before, during and after.
+        inject: Makes it happen for so many seconds and ends it; the workers go on before, during
+            and after.
         lease: Seconds; `body` is how long, from and to, a holder takes.
-        keeps_promise: Whether mutual exclusion is promised: the server keeps its data, clocks run alike.
+        keeps_promise: Whether mutual exclusion is promised: the server keeps its data, clocks run
+            alike.
         errors: The kinds of errors that may reach a caller meanwhile.
-        recovery: Seconds within which each worker must hold again when the fault is over. What a lost reply
-            granted is in the way for a lease, unless the server forgot it as well.
+        recovery: Seconds within which each worker must hold again when the fault is over. What a
+            lost reply granted is in the way for a lease, unless the server forgot it as well.
         others_have_a_lease: False to run a lock that knows locks without a lease without one.
         locks: How many locks, with an account each, the workers are at.
         is_watched: Whether there is a replica and Sentinels, and `CONNECTION` names these.

@@ -48,7 +48,8 @@ def soak(
 
     Args:
         acquires: How many.
-        losing: Whether the server may lose its data. Its clock then never goes back: tokens could fall.
+        losing: Whether the server may lose its data. Its clock then never goes back: tokens could
+            fall.
         calm: Seconds between two faults.
         seed: Of the choice of faults; None for the usual one.
     """

@@ -172,7 +172,10 @@ def make(
     lease: float | None,
     renew: bool,
 ) -> Subject:
-    """Return the lock `names` of one library. Only redis-py's may have no lease, and it knows no other mode."""
+    """Return the lock `names` of one library.
+
+    Only redis-py's may have no lease, and it knows no other mode.
+    """
     if subject == REDIS_PY:
         (name,) = names
         return RedisPy(url, name, lease=lease)

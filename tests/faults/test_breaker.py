@@ -128,7 +128,10 @@ def test_refused_connections_open_it_after_a_while_and_not_at_once(
 def test_the_first_call_after_a_restart_finds_the_server_however_slow_the_machine_is(
     server: EmbeddedServer, url: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refused connection may take longer there than the pause between two trials. No probe comes to help."""
+    """A refused connection may take longer there than the pause between two trials.
+
+    No probe comes to help.
+    """
     monkeypatch.setattr(breaker, "TRIAL", 1e-6)
     monkeypatch.setattr(breaker, "FIRST_PAUSE", 60.0)
     lock = Lock(name, using=url)

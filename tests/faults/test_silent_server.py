@@ -1,7 +1,8 @@
 """Whatever the server does, each call ends in time: what docs/howto/deadlines.md says bounds it, measured.
 
-A server is stopped, or a proxy swallows all that is said, or it loses one reply. Each is measured with connections
-that are open before, and with new ones: then something takes the connection and says nothing.
+A server is stopped, or a proxy swallows all that is said, or it loses one reply. Each is measured
+with connections that are open before, and with new ones: then something takes the connection and
+says nothing.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ def test_who_began_to_believe_while_the_server_knew_of_no_lease_is_not_counted(
 ) -> None:
     events: list[tuple[int, list[object]]] = []
     for start in (0.0, 10.0, 20.0):
-        # The second one began when the server had forgotten the first one, in all but the last round.
+        # The second one began when the server had forgotten the first one, in all but the last
+        # round.
         events += [
             (0, ["in", start, start * 10 + 2]), (1, ["in", start + 1, start * 10 + 1]),
             (1, ["leave", start + 2, start + 2]), (0, ["leave", start + 3, start + 3]),

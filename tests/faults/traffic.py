@@ -1,7 +1,7 @@
 """Traffic that cannot deadlock, by threads of several processes, while all who wait look for deadlocks.
 
-Locks have levels, and whoever holds one asks for higher ones only; of one level it asks once: for a lock, a
-shared lock, a permit, or a set. So each deadlock that is told is a false alarm.
+Locks have levels, and whoever holds one asks for higher ones only; of one level it asks once: for a
+lock, a shared lock, a permit, or a set. So each deadlock that is told is a false alarm.
 """
 
 from __future__ import annotations

@@ -1,18 +1,20 @@
 """What a history must not contain: the rules of locks, checked on what all processes wrote down.
 
-A history is a list of events, in any order. Each is a dict with `what` happened and `at` which time of CLOCK_MONOTONIC,
-which all processes of a machine share. `hold` names one section of one worker, from its question to its end:
+A history is a list of events, in any order. Each is a dict with `what` happened and `at` which time
+of CLOCK_MONOTONIC, which all processes of a machine share. `hold` names one section of one worker,
+from its question to its end:
 
     ask      hold, lease; asked for the locks           in       hold, fence, locks ({name: mode}), adopted; acquired
     still    hold; held, by its own clock               mode     hold, fence, locks; upgraded or downgraded
     no       hold; not granted in time                  out      hold, how; released, committed, detached, lost, unknown
     error    hold, kind, text; what a caller was told   broken   text; a worker itself saw a rule broken
 
-What the one that injects faults wrote down, and what a witness saw on the server, in the server's order:
+What the one that injects faults wrote down, and what a witness saw on the server, in the server's
+order:
 
     fault    kind, until, pid; from `at` until then     force    lock, until; an operator ended its holds
-             of a fail-over: promoted (when the replica was), clock (the server's time then, as in fencing tokens),
-             forgets (whether holds may be lost with the primary)
+             of a fail-over: promoted (when the replica was), clock (the server's time then, as in
+             fencing tokens), forgets (whether holds may be lost with the primary)
     join     lock, token, upgrades; stands in line      leave    lock, token; left the line, granted or not
     grant    lock, token; arrived, and holds            gap      nothing was seen since: lines may have changed
     state    lock, held, waiting (pids); from now on
@@ -35,7 +37,9 @@ from typing import Any, Final
 Event = dict[str, Any]
 
 LATE: Final = 2.0
-"""Seconds for which a lock may be free although a living process waits for it. A lost message costs up to 6."""
+"""Seconds for which a lock may be free although a living process waits for it. A lost message costs
+up to 6.
+"""
 
 EXTENDED: Final = 1.0
 """Seconds by which a lease may be longer than it was asked for, as holders extend it."""
@@ -181,8 +185,9 @@ class _Books:
 class FailOvers:
     """The fail-overs of a history, and what each of them excuses.
 
-    A fail-over may forget a hold that was granted before. Its holder still believes in it, but no longer than its lease:
-    whoever asks the new primary is told. Fencing tokens are the server's time, so they say what was granted before.
+    A fail-over may forget a hold that was granted before. Its holder still believes in it, but no
+    longer than its lease: whoever asks the new primary is told. Fencing tokens are the server's
+    time, so they say what was granted before.
     """
 
     def __init__(self, events: list[Event]) -> None:
@@ -235,13 +240,15 @@ def _overlaps(held: list[Belief]) -> Iterator[str]:
 
 def _falling(held: list[Belief], lost: FailOvers) -> Iterator[str]:
     """Fencing order: what was granted later has the greater token; `held` are the beliefs in one lock by their start."""
-    # One that had ended before it began, by its own clock, believed nothing: its process stood still.
+    # One that had ended before it began, by its own clock, believed nothing: its process stood
+    # still.
     held = [belief for belief in held if belief.until > belief.start]
     starts = [belief.start for belief in held]
     highest = list(accumulate(held, _with_the_higher_token))
     for place, belief in enumerate(held):
-        # What was acquired before this one was asked for was granted before, too. Else only what excludes it is known to
-        # be earlier: of those that may stand beside each other the first one granted may be heard of second.
+        # What was acquired before this one was asked for was granted before, too. Else only what
+        # excludes it is known to be earlier: of those that may stand beside each other the first
+        # one granted may be heard of second.
         before = (
             [highest[bisect_left(starts, belief.asked) - 1]] if starts[0] < belief.asked else []
         )

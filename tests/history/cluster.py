@@ -15,7 +15,9 @@ from tests.history.workload import client_of
 PREFIX: Final = "redis_locks"
 
 PAUSE: Final = 0.15
-"""The longest pause, in seconds, between two keys of a slot that moves: a slot with more keys takes as long."""
+"""The longest pause, in seconds, between two keys of a slot that moves: a slot with more keys takes
+as long.
+"""
 
 FROZEN: Final = 1.0
 """For how many seconds a node stands still at most: the others must not take it for dead."""

@@ -1,4 +1,7 @@
-"""A plan: which sections each process runs, and what goes wrong meanwhile. Everything comes from one seed."""
+"""A plan: which sections each process runs, and what goes wrong meanwhile.
+
+Everything comes from one seed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,9 @@ FAULTS: Final = (
 FAIL_OVER: Final = "fail over"
 
 CLUSTER_FAULTS: Final = ("failover", "move", "freeze")
-"""What may go wrong on a cluster: planned fail-overs, slots that move key by key, processes and nodes that stand still."""
+"""What may go wrong on a cluster: planned fail-overs, slots that move key by key, processes and
+nodes that stand still.
+"""
 
 ANYWHERE: Final = ("kill", "stop", "force", "cancel")
 """The other faults that may happen on a cluster."""
@@ -36,7 +41,9 @@ class Section:
     """One hold: what is asked for, what its holder does, and how it ends."""
 
     kind: str
-    """lock, set, permit, rows, skip (rows that nobody holds), model, or adopt (what another process detached)."""
+    """lock, set, permit, rows, skip (rows that nobody holds), model, or adopt (what another process
+    detached).
+    """
     names: tuple[str, ...] = ()
     mode: str = "exclusive"
     lease: float = 2.0
@@ -162,8 +169,9 @@ def cluster_plan_of(
 ) -> Plan:
     """Return the plan of a seed for a cluster: each of the `kinds` of faults happens once at least.
 
-    In each process one thread or task shares locks for long and extends its leases, also while a slot moves. Others take
-    turns at few locks, so that somebody waits, and somebody asks, at each moment of a fail-over.
+    In each process one thread or task shares locks for long and extends its leases, also while a
+    slot moves. Others take turns at few locks, so that somebody waits, and somebody asks, at each
+    moment of a fail-over.
     """
     chance = random.Random(seed)
     workers = tuple(

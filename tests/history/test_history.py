@@ -30,7 +30,9 @@ from tests.history.workload import Log, Unit
 
 LONG = Section("lock", ("x",), lease=4.0, verbs=("stay",) * 20)
 EXTENDED = Section("lock", ("x",), lease=1.0, verbs=("stay", "extend") * 5)
-"""A hold that soon learns if a fail-over forgot it: long before its lease ends, also if it had to wait for another such."""
+"""A hold that soon learns if a fail-over forgot it: long before its lease ends, also if it had to
+wait for another such.
+"""
 IMPATIENT = Section("lock", ("x",), lease=4.0, wait=0.05)
 
 
@@ -105,7 +107,8 @@ def test_a_plan_for_a_cluster_has_each_fault_at_least_once(seed: int) -> None:
 def test_a_history_on_a_cluster_keeps_the_rules(tmp_path: Path) -> None:
     """The beginning of the plan that `nox -s history` runs whole.
 
-    Of that, each run failed before waiters asked only where they listen, and extensions forgot nobody.
+    Of that, each run failed before waiters asked only where they listen, and extensions forgot
+    nobody.
     """
     plan = cluster_plan_of(8)
     workers = tuple(

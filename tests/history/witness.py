@@ -1,7 +1,7 @@
 """What the server does, seen from outside: who joins its lines, leaves them and is granted, and what is free.
 
-`MONITOR` shows each command of each script in the order in which the server ran it, which no client can see. What a lock's hash
-contains, `redis_locks/scripts/_lock.lua` says.
+`MONITOR` shows each command of each script in the order in which the server ran it, which no client
+can see. What a lock's hash contains, `redis_locks/scripts/_lock.lua` says.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A process that uses locks in all ways, at a steady pace, until its input ends.
 
-Started as ``python -m tests.longevity.resident URL NUMBER SHARE``. Each line of input asks for one line of JSON: what the process
-knows of itself. Two threads and two tasks live as long as the process. Others come and go, with event loops of their own.
+Started as ``python -m tests.longevity.resident URL NUMBER SHARE``. Each line of input asks for one
+line of JSON: what the process knows of itself. Two threads and two tasks live as long as the
+process. Others come and go, with event loops of their own.
 """
 
 from __future__ import annotations
@@ -23,25 +24,33 @@ from typing import Any, Final
 from tests.support.thread_or_task import ThreadOrTask
 
 HOT, FREE, PAIRS = 4, 200, 3
-"""How many locks are contended, are used by one process after another, and are taken two at a time in any order."""
+"""How many locks are contended, are used by one process after another, and are taken two at a time
+in any order.
+"""
 
 SHORT_LIVED: Final = 30
-"""One section in so many runs in a thread of its own, and one in so many in an event loop of its own."""
+"""One section in so many runs in a thread of its own, and one in so many in an event loop of its
+own.
+"""
 
 LEASE: Final = 30.0
 SHORT_LEASE: Final = 5.0
 
 LINKS: Final = 6
-"""More threads than ask at the same moment: the lives, one that comes and goes, and those of the package.
+"""More threads than ask at the same moment: the lives, one that comes and goes, and those of the
+package.
 
-A pool opens a link when all others are in use. Such moments are rare, so it might grow for an hour to this size.
+A pool opens a link when all others are in use. Such moments are rare, so it might grow for an hour
+to this size.
 """
 
 NAMES_KEPT: Final = 5000
 """More names than a process keeps the keys of."""
 
 BURST: Final = 20.0
-"""Seconds for which all run as fast as they can at first, so that memory comes to its size before it counts."""
+"""Seconds for which all run as fast as they can at first, so that memory comes to its size before
+it counts.
+"""
 
 
 class Pace:

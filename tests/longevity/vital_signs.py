@@ -49,8 +49,8 @@ OF_A_SERVER: Final = {
 class Trend:
     """How a sign went, from the first third of its samples after the warm-up to the last third.
 
-    `slope` is the median of the slopes between samples that are half of the time apart, times the time. `noise` is the
-    median distance of a sample from that line.
+    `slope` is the median of the slopes between samples that are half of the time apart, times the
+    time. `noise` is the median distance of a sample from that line.
     """
 
     sign: Sign

@@ -28,7 +28,8 @@ PATIENCE: Final = 60.0
 """Seconds within which all processes must come to their ends."""
 
 AGED_MS: Final = 60_000
-"""After so long the server forgets what it else remembers for an hour of a name that is used once."""
+"""After so long the server forgets what it else remembers for an hour of a name that is used once.
+"""
 
 MINUTES_KEPT_MS: Final = 300_000
 

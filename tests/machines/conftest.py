@@ -38,8 +38,9 @@ def library_machine(
     client: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[type[LibraryMachine]]:
-    # Who shows that it is there, or looks for a deadlock, just when a lock becomes free may lose its
-    # connection by that, and so its place; see `lock`. On a slow machine there is time for both.
+    # Who shows that it is there, or looks for a deadlock, just when a lock becomes free may lose
+    # its connection by that, and so its place; see `lock`. On a slow machine there is time for
+    # both.
     monkeypatch.setattr(acquire, "RECHECK", 10 * PATIENCE)
     for module in (acquire, lease):
         monkeypatch.setattr(module, "Waiter", KnownWaiter)

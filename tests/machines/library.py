@@ -124,7 +124,8 @@ class LibraryMachine(Machine):
 
     def lock(self, party: Party) -> Lock:
         names = [self.name(name) for name in party.names]
-        # Each has a connection of its own: waiters whose connection breaks just when a lock becomes free lose their place.
+        # Each has a connection of its own: waiters whose connection breaks just when a lock becomes
+        # free lose their place.
         self.users += 1
         own = f"{self.proxy.url}?client_name=user{self.users}"
         driver = backend_for(own).driver

@@ -16,7 +16,8 @@ from tests.support import stored
 
 LEASE = 60_000
 
-# A lease that ends in this very millisecond, where time stands still while a script runs; else soon.
+# A lease that ends in this very millisecond, where time stands still while a script runs; else
+# soon.
 _ENDS_NOW = """
 local time = redis.call("TIME")
 redis.call("ZADD", "%s", "XX", time[1] * 1000 + math.floor(time[2] / 1000) + %d, "%s")

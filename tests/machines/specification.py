@@ -27,7 +27,8 @@ class Party:
     lost: set[str] = field(default_factory=set)
     """Those of its locks that somebody else has ended its hold of."""
     whole: Party | None = None
-    """Of a part of a set that is waited for, the set: it has several partitions, taken one by one."""
+    """Of a part of a set that is waited for, the set: it has several partitions, taken one by one.
+    """
 
     def known_as(self, name: str) -> str:
         return self.tokens.get(name, self.token)

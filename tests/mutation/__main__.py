@@ -1,8 +1,8 @@
 """Change the core in small ways, one at a time, and print the changes that no test notices: ``nox -s mutants``.
 
-Each change is made in a copy of the checkout. The tests of its room run there until the first fails. A survivor is a line
-that no quick test needs: write that test, or delete the line. Some change nothing that can be seen, such as a pause.
-No library does this for Lua.
+Each change is made in a copy of the checkout. The tests of its room run there until the first
+fails. A survivor is a line that no quick test needs: write that test, or delete the line. Some
+change nothing that can be seen, such as a pause. No library does this for Lua.
 """
 
 from __future__ import annotations

@@ -311,7 +311,8 @@ def test_an_interrupt_at_any_step_applies_it_once_at_most_and_leaves_nothing_beh
     def check(where: str) -> None:
         found.append(int(client.get(name) or 0))
         assert len(found) < 2 or found[-1] - found[-2] in (2, 3), where
-        # A connection that watches still would meet a conflict; with a reply on its way, it would count wrong.
+        # A connection that watches still would meet a conflict; with a reply on its way, it would
+        # count wrong.
         client.incr(name)
         assert found[-1] + 2 == run(), where
         assert found[-1] + 2 == int(client.get(name) or 0), where

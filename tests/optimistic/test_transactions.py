@@ -225,7 +225,8 @@ def test_a_cancelled_transaction_leaves_no_reply_for_the_next_one(
         blocked = lambda: client.info("clients")["blocked_clients"]  # noqa: E731
         await asyncio.to_thread(until, blocked)
         while not task.done():
-            # Until Python 3.12, `asyncio.wait_for` loses a cancellation at the moment at which redis-py has sent.
+            # Until Python 3.12, `asyncio.wait_for` loses a cancellation at the moment at which
+            # redis-py has sent.
             task.cancel()
             await asyncio.wait({task}, timeout=0.1)
         assert task.cancelled()

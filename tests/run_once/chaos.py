@@ -1,7 +1,8 @@
 """Run as a script: workers of one set of jobs, killed at random and replaced until all jobs are settled.
 
-Arguments: the server's URL, the prefix of the jobs, how many jobs, how many workers, the attempts of a job,
-"blocking" or "async", how many workers are killed at most. Prints how many workers were killed.
+Arguments: the server's URL, the prefix of the jobs, how many jobs, how many workers, the attempts
+of a job, "blocking" or "async", how many workers are killed at most. Prints how many workers were
+killed.
 
 What happens in a job is written to a list of the server, one line each, without run_once's help:
 "begun NUMBER FENCE", "failed NUMBER", "done NUMBER".

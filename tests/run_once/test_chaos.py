@@ -42,7 +42,8 @@ def test_every_job_is_done_once_or_exhausted_after_exactly_its_attempts(
 ) -> None:
     script = str(Path(__file__).with_name("chaos.py"))
     arguments = [redis_server.url, name, str(jobs), str(WORKERS), str(MOST), mode]
-    # Not without end: on a slow machine no worker would live long enough to see that all is settled.
+    # Not without end: on a slow machine no worker would live long enough to see that all is
+    # settled.
     kills = FEW if (mode, jobs) == ("async", 12) else 2 * jobs
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", script, *arguments, str(kills)],
@@ -87,7 +88,8 @@ def _check(records: Records, name: str, number: int) -> tuple[str, int]:
         assert "exhausted" == status.state, log
         assert MOST == status.attempts, log
         assert [] == done, log
-    # A worker that was killed may have left its lease, or a place with nobody behind it, which keeps nobody waiting.
+    # A worker that was killed may have left its lease, or a place with nobody behind it, which
+    # keeps nobody waiting.
     until(lambda: _is_free(job), within=2 * PATIENCE)
     assert not records.left(job) - {"index"}
     return status.state, status.attempts - sum(word in ("done", "failed") for word, *_ in log)

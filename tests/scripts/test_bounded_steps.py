@@ -198,7 +198,10 @@ def test_a_set_that_waits_for_one_more_lock_makes_nobody_ask_at_once(
 
 
 def test_a_set_with_one_lock_that_is_held_works_off_the_line_of_another(bench: Bench) -> None:
-    """The one that was told to ask again is the last in line. Its question reaches the living one before it."""
+    """The one that was told to ask again is the last in line.
+
+    Its question reaches the living one before it.
+    """
     bench.acquire("holder", names=["a"])
     bench.acquire("b", names=["b"])
     for number in range(250):

@@ -277,7 +277,10 @@ def test_what_was_written_of_a_wait_that_is_over_is_forgotten(crowd: Crowd, benc
 
 
 def crossed(crowd: Crowd, count: int) -> list[str]:
-    """Many have a permit each of A and want one of B; ten have B's and want one of A. One of A's waits for nothing."""
+    """Many have a permit each of A and want one of B; ten have B's and want one of A.
+
+    One of A's waits for nothing.
+    """
     whom, few = names(count), [f"T{i}" for i in range(10)]
     of_a, of_b = f"permit:{count + 1}", "permit:10"
     crowd.hold(dict.fromkeys([*whom, "last"], ("A",)), of_a)
@@ -340,7 +343,10 @@ def test_one_of_many_readers_finds_its_own_circle(crowd: Crowd) -> None:
 def test_a_circle_through_two_crowds_of_sharers_is_found_sooner_or_later(
     crowd: Crowd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of two locks is shared by 60 that wait, and only the first 50 count. Which ones these are changes."""
+    """Each of two locks is shared by 60 that wait, and only the first 50 count.
+
+    Which ones these are changes.
+    """
     passers = {number: [f"{number}P{i}" for i in range(60)] for number in "12"}
     for number, whom in passers.items():
         crowd.hold(dict.fromkeys((*whom, f"R{number}"), (f"doc{number}",)), "shared")

@@ -80,7 +80,10 @@ def test_a_permit_to_spare_ends_a_circle_of_those_before_it_in_queue_too(bench: 
 
 
 def test_a_permit_of_the_dead_is_to_be_had_when_its_lease_ends(bench: Bench) -> None:
-    """P and D have the permits and wait for A's x; A wants one of them. D is dead, so A goes on after all."""
+    """P and D have the permits and wait for A's x; A wants one of them.
+
+    D is dead, so A goes on after all.
+    """
     bench.acquire("A.1", names=X)
     for token, lease in (("P.1", 60_000), ("D.1", 90_000)):
         bench.acquire(token, names=S, mode="permit:2", lease=lease)

@@ -84,7 +84,10 @@ def test_a_dead_waiters_place_closes_no_circle(bench: Bench, size: int) -> None:
 
 
 def test_a_dead_waiter_that_looked_closes_no_circle(bench: Bench) -> None:
-    """A, dead, still has x, which B waits for: until A's lease ends. That A waited for B's y is over."""
+    """A, dead, still has x, which B waits for: until A's lease ends.
+
+    That A waited for B's y is over.
+    """
     bench.acquire("A.1", names=X)
     bench.acquire("B.1", names=Y)
     dying = stand(bench, "A.2", Y)

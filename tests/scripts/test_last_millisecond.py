@@ -16,7 +16,9 @@ local time = redis.call("TIME")
 local ends = time[1] * 1000 + math.floor(time[2] / 1000)
 """
 TRIES = 100
-"""The clock of some servers goes on while a script runs, so the next millisecond may begin meanwhile."""
+"""The clock of some servers goes on while a script runs, so the next millisecond may begin
+meanwhile.
+"""
 
 MODES = pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:1"])
 

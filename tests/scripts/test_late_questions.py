@@ -1,6 +1,7 @@
 """A question reaches the server late: its token has asked again on another connection, and has ended or still waits.
 
-The arguments that end with a number are those of a question, or an end, after so many questions were broken off.
+The arguments that end with a number are those of a question, or an end, after so many questions
+were broken off.
 """
 
 from __future__ import annotations

@@ -56,7 +56,8 @@ def test_it_is_refused_through_the_last_millisecond_of_a_lease(bench: Bench) -> 
             return str(error).startswith("PROTOCOL")
         return False
 
-    # The clock of some servers goes on while a script runs, so the next millisecond may begin meanwhile.
+    # The clock of some servers goes on while a script runs, so the next millisecond may begin
+    # meanwhile.
     assert any(refused() for _ in range(100))
 
 

@@ -13,7 +13,9 @@ from tests.scripts.test_dead_holders import acquire_for_process, crash_release
 from tests.support.world import until
 
 AHEAD = 1_999_999_999_999_999
-"""The last fencing token, as if the clock had been ahead. So the next ones show how many were given out."""
+"""The last fencing token, as if the clock had been ahead. So the next ones show how many were given
+out.
+"""
 
 UNHEARD = AHEAD + 1
 """The token that the first grant tells."""

@@ -1,7 +1,8 @@
 """Two versions of the package with different protocols meet on a lock: there are never two holders.
 
-The other version is the last one of the history that has another number: its files or, where `REDIS_LOCKS_WHEEL`
-names one, a built wheel of it (`nox -s wheel`). Where there is no history, it is a copy of this one with another number.
+The other version is the last one of the history that has another number: its files or, where
+`REDIS_LOCKS_WHEEL` names one, a built wheel of it (`nox -s wheel`). Where there is no history, it
+is a copy of this one with another number.
 """
 
 from __future__ import annotations

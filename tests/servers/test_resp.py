@@ -22,7 +22,8 @@ from tests.support.world import Observer, World, held
 DJANGO = "django.core.cache.backends.redis.RedisCache"
 PACKAGE = "django_redis.cache.RedisCache"
 PATIENT = {"LEASE": 60.0, "DEADLOCK_TIMEOUT": None}
-"""On a slow machine, too, the holder renews nothing and the waiter looks for no deadlock meanwhile."""
+"""On a slow machine, too, the holder renews nothing and the waiter looks for no deadlock meanwhile.
+"""
 
 
 def configured(server: EmbeddedServer, protocol: int, backend: str | None) -> Any:
@@ -89,7 +90,10 @@ def scripts_run_at_last(client: redis.Redis) -> int:
 
 
 def scripts_run(client: redis.Redis) -> int:
-    """Count the scripts that ran. A server that does not know a script yet refuses it, and is sent its text."""
+    """Count the scripts that ran.
+
+    A server that does not know a script yet refuses it, and is sent its text.
+    """
     stats = client.info("commandstats")
     ways = (stats.get(f"cmdstat_{way}", {}) for way in ("evalsha", "eval"))
     return sum(way.get("calls", 0) - way.get("failed_calls", 0) for way in ways)

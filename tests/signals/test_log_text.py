@@ -59,7 +59,9 @@ def _calls() -> Iterator[Any]:
 
 
 CALLS = [call for call in _calls() if isinstance(call.values[1], ast.Constant)]
-"""All but those whose texts are in a table, which `test_the_lines_of_events_are_escaped` goes through."""
+"""All but those whose texts are in a table, which `test_the_lines_of_events_are_escaped` goes
+through.
+"""
 
 
 def test_all_calls_are_found() -> None:

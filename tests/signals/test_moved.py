@@ -34,7 +34,8 @@ def test_it_is_acquired_and_released_once_and_the_ways_of_it_are_told_in_between
     assert ["the giver"] * 2 + ["the adopter"] * 2 == labels
     _, detached, adopted, released = heard
     parts = (0, detached.held, adopted.held, released.held, monotonic() - before)
-    # The giver counts from its question on, the server, from which the adopter has it, from the grant on.
+    # The giver counts from its question on, the server, from which the adopter has it, from the
+    # grant on.
     assert all(one < other + 0.1 for one, other in pairwise(parts))
     assert adopted.since == released.since == pytest.approx(heard[0].since, abs=0.1)
 

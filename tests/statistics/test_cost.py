@@ -18,7 +18,8 @@ TURNS = 60
 def test_statistics_add_at_most_a_twentieth(private_server: EmbeddedServer) -> None:
     """`pytest -m benchmark -s` prints it; `python -m tests.benchmarks.statistics` measures elapsed time."""
     url = private_server.url
-    # CPU time of all threads. In turn, for the machine changes its speed; each goes first as often as the other.
+    # CPU time of all threads. In turn, for the machine changes its speed; each goes first as often
+    # as the other.
     ratios = []
     for turn in range(TURNS):
         order = (True, False) if turn % 2 else (False, True)

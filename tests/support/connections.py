@@ -163,7 +163,10 @@ def count_calls_together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def subscribers(client: Any) -> set[str]:
-    """The ids of the connections that listen to anything. One of another test may end at any time."""
+    """The ids of the connections that listen to anything.
+
+    One of another test may end at any time.
+    """
     return {each["id"] for each in client.client_list(_type="pubsub")}
 
 

@@ -25,8 +25,10 @@ PACKAGE = str(Path(redis_locks.__file__).parent)
 _MUTEX = re.compile(
     r"\s*with ([\w.]*\.)?_?(mutex|guard|changed|counting|opening|resolving|cleared|lock)\b"
 )
-"""A line that takes a mutex of a thread. Its trace function is called again before the mutex is given
-back, where Python itself checks for no signal: an interrupt there would keep the mutex for good."""
+"""A line that takes a mutex of a thread. Its trace function is called again before the mutex is
+given back, where Python itself checks for no signal: an interrupt there would keep the mutex for
+good.
+"""
 
 
 class TimeIsUp(OSError):
@@ -47,7 +49,9 @@ class Interrupt(NamedTuple):
     where: str
     """The line and the function, for people."""
     error: BaseException | None
-    """What the code that was run raised; None if `__del__` or a weak reference's callback swallowed it."""
+    """What the code that was run raised; None if `__del__` or a weak reference's callback swallowed
+    it.
+    """
 
 
 def interrupt(
@@ -56,7 +60,8 @@ def interrupt(
     """Run it, and interrupt it at the so-manieth event in the package's code; None if there are fewer."""
     count, where = 0, ""
     raised = kind("it took too long")
-    # No handler runs as a frame ends. Then that would not be in the traceback, by which such errors are told from a socket's.
+    # No handler runs as a frame ends. Then that would not be in the traceback, by which such errors
+    # are told from a socket's.
     passed_over = {"exception", "return"} if issubclass(kind, OSError) else {"exception"}
     unheard.clear()
 

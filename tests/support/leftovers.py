@@ -37,7 +37,10 @@ class Leftovers:
         return [f"a hold of {still[number].name!r} in this thread" for number in new]
 
     def _new_keys(self) -> list[str]:
-        """Return the keys of locks that no time ends. To count is quick, to look through thousands of keys is not."""
+        """Return the keys of locks that no time ends.
+
+        To count is quick, to look through thousands of keys is not.
+        """
         space = self._client.info("keyspace").get("db0", {"keys": 0, "expires": 0})
         if space["keys"] - space["expires"] == len(self._keys):
             return []

@@ -108,7 +108,8 @@ def waited_for(
 ) -> Iterator[list[LockError]]:
     """Have a thread stand in line for a lock that is held, perhaps while it holds another.
 
-    It may want others `also`, all or none. With a shorter `lease` it asks again sooner. Yields the list in which the error is noted that the wait ends with, if it does.
+    It may want others `also`, all or none. With a shorter `lease` it asks again sooner. Yields the
+    list in which the error is noted that the wait ends with, if it does.
     """
     told: list[LockError] = []
 

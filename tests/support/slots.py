@@ -14,7 +14,8 @@ HERE = "127.0.0.1"
 def learn_late(patch: pytest.MonkeyPatch, slot: int, former: int, present: int) -> list[int]:
     """Let the process learn of a fail-over after the first waiter has subscribed, and before it asks.
 
-    Another thread or task may meet a redirection then. Nodes are named by their ports. Returns where waiters have subscribed.
+    Another thread or task may meet a redirection then. Nodes are named by their ports. Returns
+    where waiters have subscribed.
     """
     subscribe, ports = ClusterLink.subscribe, list[int]()
 

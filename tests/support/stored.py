@@ -1,6 +1,7 @@
 """What the server keeps of one lock, for tests that look at it or change it behind our back.
 
-`lock` is the lock's hash, as `tests.support.keys` names it; `redis_locks/scripts/_lock.lua` says what is in it.
+`lock` is the lock's hash, as `tests.support.keys` names it; `redis_locks/scripts/_lock.lua` says
+what is in it.
 """
 
 from __future__ import annotations

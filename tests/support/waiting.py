@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE = 20.0
-"""Seconds until a test gives up; far above anything a working lock needs, even on a busy machine."""
+"""Seconds until a test gives up; far above anything a working lock needs, even on a busy machine.
+"""
 
 
 def until(happened: Callable[[], Any], *, within: float = PATIENCE) -> None:

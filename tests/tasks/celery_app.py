@@ -34,7 +34,8 @@ def configure(url: str) -> None:
             "visibility_timeout": float(os.environ.get("VISIBILITY_TIMEOUT", "3600")),
             "unacked_restore_interval": 0.2,
             "unacked_restore_throttle": 1,
-            # A worker that a test kills while it looks for messages to restore keeps the others from it for 5 minutes.
+            # A worker that a test kills while it looks for messages to restore keeps the others
+            # from it for 5 minutes.
             "unacked_mutex_expire": 1,
         },
         worker_prefetch_multiplier=1,

@@ -239,7 +239,8 @@ def test_an_eager_task_without_a_limit_raises_instead_of_retrying_for_ever(
     @redis_lock("x", wait=0, on_conflict="retry")
     def work() -> None: ...
 
-    # As with CELERY_TASK_ALWAYS_EAGER; `delay` would make the app connect to where no server is yet.
+    # As with CELERY_TASK_ALWAYS_EAGER; `delay` would make the app connect to where no server is
+    # yet.
     assert type(work.apply().result) is LockNotAvailable
     assert retries == []
 

@@ -1,4 +1,7 @@
-"""Celery tasks that are queued once; what happens until a worker takes the message. No worker is needed."""
+"""Celery tasks that are queued once; what happens until a worker takes the message.
+
+No worker is needed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Under `override_locks` every public verb works, or says which server it wants. A new verb that is forgotten fails here."""
+"""Under `override_locks` every public verb works, or says which server it wants.
+
+A new verb that is forgotten fails here.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Checks the types of the Python examples in README.md and docs: ``python -m tests.typing.examples``.
 
-Each block is a module of its own, checked as it is written, by ``mypy --strict`` with django-stubs and by pyright.
-A block may use what earlier blocks of its page define or import, and what given.py has. Errors name the page's own lines.
+Each block is a module of its own, checked as it is written, by ``mypy --strict`` with django-stubs
+and by pyright. A block may use what earlier blocks of its page define or import, and what given.py
+has. Errors name the page's own lines.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ RELAXED = {
     "docs/howto/fencing.md": "disallow_any_generics",
     "docs/howto/task-queues.md": "disallow_untyped_decorators",
 }
-"""What mypy is not to ask of a page: it uses what has no types, or generic views as a project without stubs writes them."""
+"""What mypy is not to ask of a page: it uses what has no types, or generic views as a project
+without stubs writes them.
+"""
 
 SETTINGS = """\
 # type: ignore
@@ -120,7 +123,10 @@ def _bound(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
 
 
 def write(folder: Path) -> dict[str, str]:
-    """Write a module for each example into a folder. Return the page of each file, without its suffix."""
+    """Write a module for each example into a folder.
+
+    Return the page of each file, without its suffix.
+    """
     shutil.copy(GIVEN, folder)
     pages: dict[str, str] = {}
     apps: list[str] = []
@@ -138,7 +144,10 @@ def write(folder: Path) -> dict[str, str]:
 
 
 def check(command: list[str], folder: Path, pages: dict[str, str]) -> bool:
-    """Run a type checker in the folder of the examples, and print what it finds. Return whether that is nothing."""
+    """Run a type checker in the folder of the examples, and print what it finds.
+
+    Return whether that is nothing.
+    """
     done = subprocess.run(
         [sys.executable, "-m", *command],
         cwd=folder,

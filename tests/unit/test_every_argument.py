@@ -1,7 +1,7 @@
 """Every argument of every public callable refuses what it cannot be, and names itself doing so.
 
-A new argument fails here until it is in the table, with what it must refuse. Twins for async code share
-their checks; `compat` does as redis-py does, which its own tests compare.
+A new argument fails here until it is in the table, with what it must refuse. Twins for async code
+share their checks; `compat` does as redis-py does, which its own tests compare.
 """
 
 from __future__ import annotations

@@ -194,7 +194,10 @@ class SilentDriver(SlowDriver):
 def test_a_server_that_is_silent_is_asked_for_the_first_part_of_many_holds_only(
     clock: Clock,
 ) -> None:
-    """Whoever waits for a timeout for each part notices no loss meanwhile. The others are due again soon."""
+    """Whoever waits for a timeout for each part notices no loss meanwhile.
+
+    The others are due again soon.
+    """
     registry = Registry(lambda _: None)
     leases = [lease_of(60, clock.now + 60, str(number)) for number in range(1_500)]
     for lease in leases:

@@ -105,7 +105,8 @@ class TableRow:
         clients: How many processes took it.
         tries: How often they asked for it.
         acquires: How often they got it.
-        spread: How far the rounds lie apart: half the distance between the least and the most acquires.
+        spread: How far the rounds lie apart: half the distance between the least and the most
+            acquires.
         beside: What the rounds say of it and of the original lock.
         change: By how much it was acquired more often than that; "" unless that is decided.
         book: Tries, acquires and the change, in the book.

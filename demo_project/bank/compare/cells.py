@@ -19,7 +19,8 @@ from .statistics import Figures, WorkerReport, summarise
 from .worker import Job
 
 STARTING_CENTS = 10_000
-# All that two accounts have together: without a bound, money made up out of nothing would double and double again.
+# All that two accounts have together: without a bound, money made up out of nothing would double
+# and double again.
 MOST_CENTS = 2 * STARTING_CENTS
 WORKER = "demo_project.bank.compare.worker"
 # A worker may start one last transfer at the end of its time, and that may wait for two locks.

@@ -66,9 +66,9 @@ def judge(
 ) -> Judgement:
     """Compare the one with the other, round by round, so that a change of the machine's load meets both.
 
-    No difference: in each round the two are within 10 %. Better: the one won each round, and its lead in the
-    median is greater than the spread. The spread is half the way from its worst round to its best, in factors.
-    Not decided: all the rest, and fewer than `LEAST_ROUNDS` rounds.
+    No difference: in each round the two are within 10 %. Better: the one won each round, and its
+    lead in the median is greater than the spread. The spread is half the way from its worst round
+    to its best, in factors. Not decided: all the rest, and fewer than `LEAST_ROUNDS` rounds.
 
     Args:
         mine: What was measured of the one, by round.

@@ -17,7 +17,8 @@ WORKERS = (1, 2, 5, 10)
 MAX_WORKERS = 20
 MIN_SECONDS = 0.05
 MAX_SECONDS = 10.0
-# Many short rounds, each strategy in turn in each: so a change of the machine's load meets all alike.
+# Many short rounds, each strategy in turn in each: so a change of the machine's load meets all
+# alike.
 DEFAULT_SECONDS = 0.15
 DEFAULT_ROUNDS = 4
 MAX_ROUNDS = 20
@@ -44,8 +45,8 @@ class Cell:
 class Plan:
     """All measurements of one comparison, each lasting ``seconds``, repeated in ``rounds``.
 
-    Before that, each lock of ``table_locks`` is measured for ``table_seconds`` in each round, for Table 11.2; 0 leaves the
-    table out.
+    Before that, each lock of ``table_locks`` is measured for ``table_seconds`` in each round, for
+    Table 11.2; 0 leaves the table out.
 
     Raises:
         ValueError: A number is out of bounds, or a strategy or kind of accounts is unknown.

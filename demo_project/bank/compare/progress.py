@@ -11,7 +11,8 @@ from demo_project.bank.models import Comparison
 
 from .plan import Cell, Plan
 
-# As if so many seconds had gone as planned: the first steps seem slow, as the workers had to be started.
+# As if so many seconds had gone as planned: the first steps seem slow, as the workers had to be
+# started.
 TRUST_SECONDS = 20
 
 

@@ -20,10 +20,11 @@ class WorkerReport:
         refused: Transfers refused by the bank's rules, such as overdrafts.
         failed: Transfers given up because of contention.
         latencies_us: Duration of each transfer that moved money, in microseconds.
-        overdrafts: Transfers that asked for all that their sender had held a moment before, and were answered.
+        overdrafts: Transfers that asked for all that their sender had held a moment before, and
+            were answered.
         prevented: How many of these were refused, as others had been quicker.
-        net: What its transfers put into accounts, less what they took, in cents; at most what may be so
-            where nobody knows whether a transfer was made.
+        net: What its transfers put into accounts, less what they took, in cents; at most what may
+            be so where nobody knows whether a transfer was made.
     """
 
     seconds: float

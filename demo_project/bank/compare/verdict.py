@@ -193,4 +193,5 @@ GIVEN: tuple[
         lambda one: f"{1 + (one.median(RETRIES) or 0.0):.1f} times",
     ),
 )
-"""What a lock may give: in words, in short, how two are judged by it, and how its value is shown."""
+"""What a lock may give: in words, in short, how two are judged by it, and how its value is shown.
+"""

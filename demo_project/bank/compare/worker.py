@@ -22,7 +22,8 @@ from demo_project.benchmark.worker_loop import serve
 from redis_locks import LockBackendError, LockError
 
 LARGEST_AMOUNT = 100
-# One transfer in so many, at random, asks for all that its sender holds: of two at once, one must be refused.
+# One transfer in so many, at random, asks for all that its sender holds: of two at once, one must
+# be refused.
 OVERDRAFT_EVERY = 50
 # Nobody repeats an operation of the comparison, so the bank need not remember it for long.
 MARKER_SECONDS = 5

@@ -33,11 +33,15 @@ LARGEST_CENTS = 500
 LOST_EVERY = 5
 KILLS = 3
 LONGEST_LIFE_SECONDS = 0.004
-"""A clerk is killed so soon after it was given an operation, which is when it may have done it or not."""
+"""A clerk is killed so soon after it was given an operation, which is when it may have done it or
+not.
+"""
 MOST_ATTEMPTS = 4
 PROGRESS_SECONDS = 0.5
 LONGEST_SECONDS = 60.0
-"""How long a clerk may take to start, or for one operation. It takes milliseconds, or a lease on a bad day."""
+"""How long a clerk may take to start, or for one operation. It takes milliseconds, or a lease on a
+bad day.
+"""
 
 Progress = Callable[[dict[str, tuple[int, int]]], None]
 """Is told by way how many operations are over, and how many there are."""
@@ -153,7 +157,8 @@ class _Office:
             if is_over:
                 self._closed.append(operation)
             else:
-                # Its caller does not know whether it was made, and asks for it again under the same id.
+                # Its caller does not know whether it was made, and asks for it again under the same
+                # id.
                 self._open.appendleft(operation)
         return said is not None and not is_killed
 

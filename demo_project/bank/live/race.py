@@ -148,7 +148,8 @@ def race(
         lock_name: The lock that is watched meanwhile.
 
     Returns:
-        For how many seconds it lasted, the runners in the order in which they finished, and the longest queue.
+        For how many seconds it lasted, the runners in the order in which they finished, and the
+        longest queue.
 
     Raises:
         LockBackendError: The locks' server could not be asked; transfers may have been made.

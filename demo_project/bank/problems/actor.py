@@ -1,7 +1,8 @@
 """One customer of the experiment, a process of its own: locks the account, reads it, works, and withdraws money.
 
-It reads its job as a line of JSON, and prints what it does as lines of JSON with the time of the monotonic clock.
-Each withdrawal notes itself on the server in the same step. So its moment is known even if its reply is lost.
+It reads its job as a line of JSON, and prints what it does as lines of JSON with the time of the
+monotonic clock. Each withdrawal notes itself on the server in the same step. So its moment is known
+even if its reply is lost.
 """
 
 from __future__ import annotations

@@ -214,8 +214,8 @@ class Branch(Crew):
 def stretches(events: Iterable[Event]) -> Iterator[tuple[str, float, float | None, bool]]:
     """Yield who had a permit, from when until when, and whether it crashed with it; None: it has it still.
 
-    A permit counts from when the teller heard of it until the teller gave it back. What a teller said last may be
-    heard after the news that it was killed.
+    A permit counts from when the teller heard of it until the teller gave it back. What a teller
+    said last may be heard after the news that it was killed.
     """
     since: dict[str, float] = {}
     for event in sorted(events, key=lambda event: event.at):

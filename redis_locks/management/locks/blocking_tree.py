@@ -109,7 +109,10 @@ def _lines(node: Node, first: str, rest: str, columns: int | None, most: int) ->
 
 
 def _broken(text: str, first: str, rest: str, columns: int | None) -> Iterator[str]:
-    """Yield a line, broken between words where it is too long, behind what stands before it. Deep down that is cut."""
+    """Yield a line, broken between words where it is too long, behind what stands before it.
+
+    Deep down that is cut.
+    """
     room = None if columns is None else max(columns - max(len(first), len(rest)), _NARROWEST)
     for place, line in enumerate(wrapped(text, room)):
         before = rest if place else first

@@ -32,7 +32,9 @@ BUSY = 75
 """EX_TEMPFAIL of sysexits.h: somebody else holds the lock."""
 
 LOST = 79
-"""The command that ran lost its lock. Above all of sysexits.h, so that hardly any command has it as its own."""
+"""The command that ran lost its lock. Above all of sysexits.h, so that hardly any command has it as
+its own.
+"""
 
 _CLEAR = "\r\x1b[K"
 _BAR = 20

@@ -27,7 +27,9 @@ _WIDTH = 100
 """Of the headline, where stdout is no terminal."""
 
 _AROUND = 3
-"""Lines of a screen that are no locks, beside the headline: the header, how many more there are, and the prompt."""
+"""Lines of a screen that are no locks, beside the headline: the header, how many more there are,
+and the prompt.
+"""
 
 
 class List(Verb):

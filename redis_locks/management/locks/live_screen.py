@@ -63,7 +63,8 @@ class _Prompt:
     """A line that the user types.
 
     Attributes:
-        kind: "filter"; or of a force-release: "reason", "given" when only `lock` is missing, and "consent".
+        kind: "filter"; or of a force-release: "reason", "given" when only `lock` is missing, and
+            "consent".
         text: What was typed.
         name: The lock to release.
         lock: Its holds, once the server has answered: those that will be ended.
@@ -88,7 +89,10 @@ class _Prompt:
 
 
 class LiveScreen:
-    """What is on the screen, as frames, and what each key changes. `read` is for a thread of its own."""
+    """What is on the screen, as frames, and what each key changes.
+
+    `read` is for a thread of its own.
+    """
 
     def __init__(self, console: Console, using: str | None, chosen: Selection) -> None:
         self._style, self._using, self._chosen = console.style, using, chosen
@@ -101,7 +105,9 @@ class LiveScreen:
         self._opened: str | None = None
         self._prompt: _Prompt | None = None
         self._answer: Future[LockInfo | str] | None = None
-        """What the server will say: with a prompt of a release, the lock; without, what the release did."""
+        """What the server will say: with a prompt of a release, the lock; without, what the release
+        did.
+        """
         self._said = ""
 
     def read(self) -> Look:
@@ -256,7 +262,10 @@ class LiveScreen:
             self._prompt = replace(prompt, kind=kind, lock=answer)
 
     def last_words(self) -> str:
-        """Return what a release did that is still under way, for who has quit; waits for it. Else "" at once."""
+        """Return what a release did that is still under way, for who has quit; waits for it.
+
+        Else "" at once.
+        """
         if self._answer is None or (self._prompt is not None and self._prompt.is_of_release):
             return ""
         return str(self._answer.result())

@@ -27,7 +27,8 @@ from redis_locks.run_once import run_once
 from redis_locks.values.text import printable
 
 SILENT: Final = 2.5
-"""Seconds after which people are told that the server does not answer, and that the wait goes on."""
+"""Seconds after which people are told that the server does not answer, and that the wait goes on.
+"""
 
 _OF_JOBS = ("max_attempts", "done_ttl")
 
@@ -101,7 +102,8 @@ def begin(
     """Return the hold under which the command runs, or None if it is not to run.
 
     Raises:
-        CommandError: Somebody else holds the lock, the wait was cancelled, or no attempt at the job is left.
+        CommandError: Somebody else holds the lock, the wait was cancelled, or no attempt at the job
+            is left.
         LockBackendError: Redis could not be asked.
     """
     signals.interrupt = True  # while waiting there is nobody yet to pass signals on to

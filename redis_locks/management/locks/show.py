@@ -89,7 +89,9 @@ def _row(party: HolderInfo | WaiterInfo) -> Row:
 def lines(
     lock: LockInfo, width: int | None, story: Story, shown: slice = _FIRST_PAGE
 ) -> Iterator[str]:
-    """Return what people need of one lock; `width` None does not shorten lines. `shown`: which waiters.
+    """Return what people need of one lock; `width` None does not shorten lines.
+
+    `shown`: which waiters.
 
     No tokens: a token is the proof of a hold, and people paste what they see into tickets.
     """

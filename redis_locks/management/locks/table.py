@@ -37,9 +37,10 @@ def table(
 ) -> list[str]:
     """Return a header and a line per hold that was read, not longer than `columns` if that can be done.
 
-    Long texts lose their middle, where they differ least: first what the holder runs and where, then the name. None
-    shortens nothing. A column that says nothing is left out: the mode where all are exclusive, the state where all is
-    well. Where there is no room, the mode goes, then the holder, and then what it runs: `show` has them.
+    Long texts lose their middle, where they differ least: first what the holder runs and where,
+    then the name. None shortens nothing. A column that says nothing is left out: the mode where all
+    are exclusive, the state where all is well. Where there is no room, the mode goes, then the
+    holder, and then what it runs: `show` has them.
 
     Args:
         locks: The locks.

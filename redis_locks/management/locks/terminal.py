@@ -30,7 +30,8 @@ _ESCAPE = "\x1b"
 _KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
 _UNFINISHED = re.compile(r"\x1b(?:[\[O][0-9;]*)?\Z")
 _SPLIT = 0.05
-"""Seconds in which the rest of a key's bytes follows its first one; a terminal sends them at once."""
+"""Seconds in which the rest of a key's bytes follows its first one; a terminal sends them at once.
+"""
 
 _QUIET = 0.3
 """Seconds without a key after which a pasted text is over. Nobody reads a question in less."""
@@ -69,8 +70,8 @@ class FullScreen:
     def shown(self) -> Iterator[None]:
         """Take the terminal, and give it back whatever ends the block; Ctrl-Z does both.
 
-        A signal does its work in the next `key`, and not before: a frame may be half written, or the
-        terminal half given back.
+        A signal does its work in the next `key`, and not before: a frame may be half written, or
+        the terminal half given back.
         """
         with asked_by(*_ENDS, signal.SIGTSTP) as self._asked:
             try:

@@ -71,7 +71,9 @@ class Verb:
     """Whether it prints an answer, of which the user may choose the format."""
 
     asks_first: ClassVar[bool] = True
-    """Whether the server must answer within `ANSWERS_WITHIN` seconds before the verb begins. Others bound that themselves."""
+    """Whether the server must answer within `ANSWERS_WITHIN` seconds before the verb begins. Others
+    bound that themselves.
+    """
 
     def parser(self, verbs: Any) -> VerbParser:
         """Add this verb to the command's `verbs`, and return its parser."""

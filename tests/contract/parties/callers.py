@@ -512,7 +512,8 @@ def sync_code_two_bridges_further_on(ask: Ask, _: AsyncAsk) -> str:
 @ASKERS.waits
 def sync_code_of_a_child_task_of_async_to_sync(ask: Ask, _: AsyncAsk) -> str:
     async def main() -> str:
-        # It runs in the holder's thread, above the holder's frame. But the holder goes on meanwhile.
+        # It runs in the holder's thread, above the holder's frame. But the holder goes on
+        # meanwhile.
         return await asyncio.create_task(sync_to_async(ask)())
 
     return async_to_sync(main)()

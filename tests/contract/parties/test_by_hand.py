@@ -1,4 +1,7 @@
-"""A hold that was taken by hand: no acquire finds it until it is a block. Another acquire waits for it."""
+"""A hold that was taken by hand: no acquire finds it until it is a block.
+
+Another acquire waits for it.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,8 @@ def practised(turns: Turns, key: str) -> None:
 
 
 def test_it_is_read_without_a_round_trip_of_its_own(turns: Turns, key: str) -> None:
-    # Two waits, as the first proves that the server keeps silent, the second listens for its turn, too.
+    # Two waits, as the first proves that the server keeps silent, the second listens for its turn,
+    # too.
     assert [0, 1, 1] == [turns.wait() for _ in range(3)]
     turns.trips = 0
     assert [1, 1] == [turns.wait(), turns.wait()]

@@ -1,6 +1,7 @@
 """A lock that is waited for again and again, so that the next question may be a silent one.
 
-No hold is renewed: that needs a connection, too, and here there is one whose round trips are counted.
+No hold is renewed: that needs a connection, too, and here there is one whose round trips are
+counted.
 """
 
 from __future__ import annotations

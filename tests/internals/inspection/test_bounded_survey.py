@@ -171,7 +171,9 @@ def keys_read(client: Any, look: Callable[[], object]) -> int:
 
 
 CROWDS = {f"crowd:{number:02}": 11 + number % 3 for number in range(40)} | {"crowd:99": 320}
-"""How many wait for each of some locks: more than a list shows, and for one more than a script returns."""
+"""How many wait for each of some locks: more than a list shows, and for one more than a script
+returns.
+"""
 
 
 @pytest.fixture

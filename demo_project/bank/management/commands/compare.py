@@ -106,8 +106,8 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
     """Run the plan with a progress bar on standard error.
 
     Raises:
-        CommandError: Another comparison is running, it was cancelled from the page, something is in its way, or a
-            worker failed.
+        CommandError: Another comparison is running, it was cancelled from the page, something is in
+            its way, or a worker failed.
         LockError: The server cannot be reached.
         BrokenPipeError: Nobody reads the output any more.
     """
