@@ -140,6 +140,15 @@ def test_whoever_gives_up_learns_who_holds_and_leaves_nothing_behind(
     assert set() == server_side.left_of(name)
 
 
+def test_acquire_returns_none_after_its_wait(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    assert world.acquire(Lock(name), wait=0.05) is None
+    world.release(hold)
+    assert set() == server_side.left_of(name)
+
+
 def test_waiting_for_ever_outlasts_the_default_wait_of_the_lock(
     world: World, name: str, server_side: Observer
 ) -> None:
@@ -182,6 +191,42 @@ def test_one_lock_object_serves_many_at_once(
         worker.result(PATIENCE)
     assert [1] * 40 == most
     assert set() == server_side.left_of(name)
+
+
+def test_one_lock_object_keeps_nested_blocks_of_its_users_apart(world: World, name: str) -> None:
+    outer = Lock(name)
+    tokens = []
+    world.block(outer, lambda one: tokens.append(one.token))
+    world.block(outer, lambda two: tokens.append(two.token))
+    assert 2 == len(set(tokens))
+
+
+@pytest.mark.parametrize(
+    "awkward",
+    [
+        "käse:🔒",
+        "*?[]",
+        "{}",
+        "a{b}c",
+        "line\nbreak",
+        " ",
+        "a b",
+        "%s %d",
+        "x" * 512,
+        "'\"\\",
+        "\u202e",
+    ],
+)
+def test_any_text_names_a_lock_of_its_own(
+    world: World, name: str, awkward: str, server_side: Observer
+) -> None:
+    full = (awkward + name)[:512] if len(awkward) < 400 else awkward
+    hold = held(world, Lock(full))
+    neighbour = held(world, Lock(name))
+    assert world.acquire(Lock(full), wait=0) is None
+    world.release(neighbour)
+    world.release(hold)
+    assert set() == server_side.left_of(full)
 
 
 def test_a_lock_that_was_used_is_copied_pickled_and_used_with_other_settings_as_a_new_one(

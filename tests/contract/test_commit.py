@@ -235,6 +235,24 @@ def test_without_memory_no_command_is_applied(name: str, private_server: Embedde
         hold.release()
 
 
+def test_a_command_written_as_two_words_is_understood(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    pipe = client.pipeline()
+    pipe.xgroup_create(f"data:{name}", "group", mkstream=True)
+    world.do(held(world, Lock(name)), "commit", pipe)
+    assert 1 == len(client.xinfo_groups(f"data:{name}"))
+
+
+def test_a_pipeline_may_be_used_again(world: World, name: str, client: redis.Redis) -> None:
+    pipe = client.pipeline()
+    for _ in range(2):
+        pipe.multi()
+        pipe.incr(f"data:{name}")
+        world.do(held(world, Lock(name)), "commit", pipe)
+    assert b"2" == client.get(f"data:{name}")
+
+
 class Command(StrEnum):
     SET = "SET"
 
@@ -290,6 +308,16 @@ def test_plain_commands_may_come_from_a_generator(
 ) -> None:
     world.do(held(world, Lock(name)), "commit", (("INCR", f"data:{name}") for _ in range(3)))
     assert b"3" == client.get(f"data:{name}")
+
+
+def test_plain_commands_of_a_lost_hold_are_not_applied(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    hold = held(world, Lock(name))
+    inspection.force_release(name)
+    with pytest.raises(LockLost):
+        world.do(hold, "commit", [("INCR", f"data:{name}")])
+    assert not client.exists(f"data:{name}")
 
 
 @pytest.mark.parametrize(

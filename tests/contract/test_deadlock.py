@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from time import monotonic
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from django.db import OperationalError
 
 from redis_locks import DeadlockDetected, Lock, Semaphore
-from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, until
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, until
 
 SOON = 0.3
 
@@ -72,7 +73,20 @@ def party(world: World, first: Any, second: Any, meeting: Meeting) -> Future[flo
                 error.add_note(f"after {monotonic() - started:.3f}")
                 raise
 
-    return world.submit(task()) if isinstance(world, Tasks) else Threads().start(block)
+    return world.submit(task()) if isinstance(world, Tasks) else in_thread(block)
+
+
+def in_thread(work: Callable[[], float]) -> Future[float]:
+    future: Future[float] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
 
 
 def victims(parties: list[Future[float]]) -> list[DeadlockDetected]:
@@ -211,7 +225,7 @@ def hold_in_turn(world: World, work: list[tuple[Lock, Lock]]) -> Future[float]:
                 pass
         return 0.0
 
-    return world.submit(tasks()) if isinstance(world, Tasks) else Threads().start(blocks)
+    return world.submit(tasks()) if isinstance(world, Tasks) else in_thread(blocks)
 
 
 def test_random_traffic_in_one_order_is_never_taken_for_a_deadlock(
@@ -233,7 +247,7 @@ def test_a_grant_forgets_what_its_waiter_noted_however_soon_that_looked(
 
     for _ in range(10):
         with Lock(name):
-            waiting, latest = Threads().start(wait_for_it), monotonic() + PATIENCE
+            waiting, latest = in_thread(wait_for_it), monotonic() + PATIENCE
             while not server_side.noted(name):  # at once: that a wait of 5 ms noted it is the point
                 assert monotonic() < latest
         assert waiting.result(PATIENCE) == 0
@@ -270,5 +284,5 @@ def test_a_hold_that_was_dropped_is_no_dead_end(world: World, name: str) -> None
             async with other:
                 return 0.0
 
-    drops = world.submit(task()) if isinstance(world, Tasks) else Threads().start(block)
+    drops = world.submit(task()) if isinstance(world, Tasks) else in_thread(block)
     assert [] == victims([party(world, other, dropped, meeting), drops])

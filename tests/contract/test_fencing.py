@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from redis_locks import Lock
 from tests.support import stored
-from tests.support.world import Observer, World, held, keys_of
+from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
 def test_fencing_tokens_grow_from_hold_to_hold(world: World, name: str) -> None:
@@ -13,6 +13,23 @@ def test_fencing_tokens_grow_from_hold_to_hold(world: World, name: str) -> None:
         hold = held(world, Lock(name))
         fences.append(hold.fencing_token)
         world.release(hold)
+    assert sorted(set(fences)) == fences
+
+
+def test_fencing_tokens_grow_in_the_order_of_hand_offs(
+    world: World, name: str, server_side: Observer
+) -> None:
+    current = held(world, Lock(name))
+    waiters = []
+    for place in range(1, 5):
+        waiters.append(world.start(world.acquire, Lock(name)))
+        server_side.until_waiters(name, place)
+    fences = [current.fencing_token]
+    for waiter in waiters:
+        world.release(current)
+        current = waiter.result(PATIENCE)
+        fences.append(current.fencing_token)
+    world.release(current)
     assert sorted(set(fences)) == fences
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, LockLost
+from redis_locks import Lock, LockLost, Semaphore
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.timings import YOUNG
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, let_go, until
+from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
 
 
 def test_a_lease_that_ended_is_known_without_asking(
@@ -84,6 +84,14 @@ def test_renewal_keeps_a_hold_far_beyond_its_lease(
     assert hold.token == server_side.holder(name)
     world.release(hold)
     assert set() == server_side.left_of(name)
+
+
+def test_without_renewal_a_hold_ends_with_its_lease(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=0.1, renew=False))
+    until(lambda: server_side.holder(name) is None)
+    until(lambda: hold.is_lost, within=0.5)
 
 
 def test_renewal_survives_killed_connections_and_flushed_scripts(
@@ -157,6 +165,16 @@ def test_a_hold_dropped_without_release_is_not_renewed_and_says_so(
     world.release(held(world, Lock(name)))
 
 
+def test_many_holds_are_renewed_together(world: World, name: str, server_side: Observer) -> None:
+    holds = [held(world, Lock(f"{name}:{i}", lease=0.8, renew=True)) for i in range(30)]
+    started = time.monotonic()
+    until(lambda: time.monotonic() - started > 1.2)
+    assert [False] * 30 == [hold.is_lost for hold in holds]
+    for hold in holds:
+        world.release(hold)
+    assert set() == set().union(*(server_side.left_of(f"{name}:{i}") for i in range(30)))
+
+
 def test_a_renewal_that_crosses_the_release_is_no_loss(
     world: World, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -179,3 +197,26 @@ def test_an_extend_whose_answer_comes_after_the_lease_ended_is_told_as_a_loss(
     hold = held(world, Lock(name, lease=0.2, renew=False))
     with pytest.raises(LockLost):
         world.extend(hold, 5)
+
+
+@pytest.mark.parametrize("kind", ["shared", "permit"])
+def test_a_lease_that_has_ended_stands_in_nobody_s_way(name: str, kind: str) -> None:
+    if kind == "shared":
+        short = Lock(name, mode="shared", lease=0.3, renew=False)
+        long, next_one = Lock(name, mode="shared"), Lock(name, wait=0)
+    else:
+        short = Semaphore(name, 2, lease=0.3, renew=False)
+        long = next_one = Semaphore(name, 2, wait=0)
+    world = Threads()  # in one thread, the second hold would be nested in the first
+    ended = world.acquire(short)
+    beside = world.acquire(long)
+    assert ended is not None
+    assert beside is not None
+    time.sleep(max(0.0, ended.remaining) + 0.05)
+    if kind == "shared":
+        beside.release()
+    taken = world.acquire(next_one)
+    assert taken is not None
+    taken.release()
+    if kind == "permit":
+        beside.release()

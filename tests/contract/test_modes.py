@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -71,6 +72,16 @@ def test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only
     assert set() == server_side.left_of(name)
 
 
+def test_a_shared_hold_is_renewed_and_extended(world: World, name: str) -> None:
+    hold = held(world, Lock(name, mode="shared", lease=5))
+    world.extend(hold, 60)
+    assert hold.remaining > 50
+    other = held(world, Lock(name, mode="shared", lease=5))
+    assert other.remaining <= 5
+    world.release(hold)
+    world.release(other)
+
+
 def test_a_semaphore_has_so_many_holders_and_no_more(
     world: World, name: str, server_side: Observer
 ) -> None:
@@ -106,6 +117,23 @@ def test_a_semaphore_decorates(world: World, name: str) -> None:
 def test_a_capacity_out_of_range_is_refused(capacity: int) -> None:
     with pytest.raises(ValueError, match=f"capacity must be from 1 to 1000000, not {capacity}"):
         Semaphore("x", capacity)
+
+
+@pytest.mark.parametrize("capacity", [None, True, 1.5, "3"])
+def test_a_capacity_that_is_no_whole_number_is_refused(capacity: Any) -> None:
+    with pytest.raises(TypeError, match="capacity must be a whole number"):
+        Semaphore("x", capacity)
+
+
+@pytest.mark.parametrize(
+    ("mode", "error"), [("write", ValueError), ("", ValueError), (None, TypeError), (1, TypeError)]
+)
+@pytest.mark.parametrize("kind", [Lock, redis_lock])
+def test_a_mode_that_does_not_exist_is_refused(
+    kind: Callable[..., object], mode: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match='mode must be "exclusive" or "shared"'):
+        kind("x", mode=mode)
 
 
 def test_a_set_is_held_and_released_as_one(world: World, name: str, server_side: Observer) -> None:

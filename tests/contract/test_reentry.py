@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
 from typing import Any
 
 import pytest
@@ -83,6 +86,20 @@ def test_the_last_to_be_released_releases_the_lock(
     assert world.acquire(Lock(name), wait=0) is None
     world.release(holds[1])
     assert server_side.holder(name) is None
+
+
+def test_another_thread_or_task_waits(world: World, name: str) -> None:
+    hold = held(world, Lock(name))
+    assert world.acquire(Lock(name), wait=0) is None
+    world.release(hold)
+
+
+def test_a_task_that_the_holder_starts_is_another_one(tasks: Tasks, name: str) -> None:
+    async def parent() -> object:
+        async with Lock(name):
+            return await asyncio.create_task(Lock(name).aacquire(wait=0))
+
+    assert tasks.run(parent()) is None
 
 
 def test_asking_for_more_upgrades_until_the_end(world: World, name: str) -> None:
@@ -214,6 +231,18 @@ def test_what_ends_the_hold_for_all_is_refused_inside(name: str, client: redis.R
     assert not client.exists(name)
 
 
+def test_a_hold_released_by_another_thread_is_forgotten_here(name: str) -> None:
+    hold = Lock(name).acquire(wait=0)
+    assert hold is not None
+    thread = threading.Thread(target=hold.release)
+    thread.start()
+    thread.join()
+    again = Lock(name).acquire(wait=0)
+    assert again is not None
+    assert again.fencing_token > hold.fencing_token
+    again.release()
+
+
 def test_a_dropped_hold_does_not_help_to_take_it_again(name: str) -> None:
     with pytest.warns(ResourceWarning) as told:  # noqa: PT031 - to be collected inside
         Lock(name, lease=1, renew=False).acquire(wait=0)
@@ -231,3 +260,34 @@ def test_a_dropped_nested_hold_leaves_the_outer_one(name: str, server_side: Obse
         outer.check()
         assert outer.token == server_side.holder(name)
     assert server_side.holder(name) is None
+
+
+def test_a_forked_child_has_none_of_its_parent_s_holds(name: str) -> None:
+    with Lock(name):
+        child = os.fork()
+        if not child:
+            taken = 1
+            try:
+                taken = int(Lock(name).acquire(wait=0) is not None)
+            finally:
+                os._exit(taken)
+        assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_locked_function_may_call_itself(name: str) -> None:
+    @redis_lock(name, wait=0)
+    def countdown(number: int) -> int:
+        return number and countdown(number - 1)
+
+    assert 0 == countdown(5)
+
+
+@pytest.mark.parametrize("reentrant", [None, 1, "yes"])
+def test_reentrant_is_true_false_or_thread(reentrant: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="reentrant must be True, False or 'thread'"):
+        Lock("x", reentrant=reentrant)
+
+
+def test_a_nested_hold_has_the_lease_of_the_outer_one(name: str) -> None:
+    with Lock(name, lease=60), Lock(name, lease=1) as nested:
+        assert nested.remaining > 50

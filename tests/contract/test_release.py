@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from redis_locks import (
     Hold,
     Lock,
     LockBackendError,
+    LockError,
     LockLost,
     LockNotHeld,
     Semaphore,
@@ -21,7 +24,7 @@ from redis_locks import (
 )
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, stored
-from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -141,6 +144,16 @@ def test_extend_makes_the_lease_longer(world: World, name: str, server_side: Obs
     world.release(hold)
 
 
+def test_extend_never_makes_the_lease_shorter(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name, lease=30, renew=False))
+    world.extend(hold, 1)
+    assert 25 < hold.remaining <= 30
+    assert 25_000 < stored.lease_left_ms(server_side.client, keys_of(name).lock) <= 30_000
+    world.release(hold)
+
+
 def test_leaving_a_block_whose_lock_was_lost_raises(world: World, name: str) -> None:
     def outlast(hold: Hold) -> None:
         until(lambda: hold.is_lost)
@@ -222,6 +235,43 @@ def test_every_key_of_a_lock_in_use_has_an_expiry(
     assert set() == server_side.left_of(name)
 
 
+def test_a_cancelled_waiter_is_told_at_once_and_leaves(
+    world: World, name: str, server_side: Observer
+) -> None:
+    hold = held(world, Lock(name))
+    doomed = world.start(world.acquire, Lock(name, wait=None))
+    server_side.until_waiters(name, 1)
+    other = world.start(world.acquire, Lock(name, wait=PATIENCE))
+    server_side.until_waiters(name, 2)
+    info = inspection.lock(name)
+    assert info is not None
+    (waiter, _) = info.waiters
+    assert inspection.cancel(waiter)
+    with pytest.raises(LockError, match="cancelled by an operator"):
+        doomed.result(2)
+    assert not inspection.cancel(waiter)
+    assert not inspection.cancel(replace(waiter, token=hold.token))
+    world.release(hold)
+    granted = other.result(PATIENCE)
+    assert granted is not None
+    world.release(granted)
+    assert set() == server_side.left_of(name)
+
+
+def test_the_block_of_a_generator_that_another_thread_closes_releases(
+    name: str, server_side: Observer
+) -> None:
+    def suspended() -> Generator[None]:
+        with Lock(name, lease=60):
+            yield
+
+    generator = suspended()
+    next(generator)
+    assert server_side.holder(name)
+    threading.Thread(target=generator.close).start()
+    until(lambda: server_side.left_of(name) == set())
+
+
 def elsewhere(work: Callable[[], object]) -> BaseException | None:
     """What `work` raises in another thread."""
     return Threads().start(work).exception(PATIENCE)
@@ -249,6 +299,24 @@ def test_nobody_ends_the_block_of_another_thread_where_it_is_one_of_several(
     assert 2 == info.holding
     lock.__exit__(None, None, None)
     assert elsewhere(lambda: lock.__exit__(None, None, None)) is None
+    assert set() == server_side.left_of(name)
+
+
+def test_the_block_of_an_async_generator_that_another_task_closes_releases(
+    tasks: Tasks, name: str, server_side: Observer
+) -> None:
+    async def suspended() -> AsyncGenerator[None]:
+        async with Lock(name, lease=60):
+            yield
+
+    async def begun() -> AsyncGenerator[None]:
+        generator = suspended()
+        await anext(generator)
+        return generator
+
+    generator = tasks.run(begun())
+    assert server_side.holder(name)
+    tasks.run(generator.aclose())  # each run is a task
     assert set() == server_side.left_of(name)
 
 

@@ -46,6 +46,24 @@ def test_a_holder_is_told_at_once(
         world.release(hold)
 
 
+def test_all_holds_of_a_host_are_told(world: World, name: str) -> None:
+    holds = [held(world, Lock(f"{name}:{number}", lease=60)) for number in range(3)]
+    host = inspection.lock(f"{name}:0").holders[0].host  # type: ignore[union-attr]
+    inspection.drain(host)
+    until(lambda: all(hold.is_lost for hold in holds), within=SOON)
+    for hold in holds:
+        with pytest.raises(LockLost):
+            world.release(hold)
+
+
+def test_other_holds_go_on(world: World, name: str) -> None:
+    lost, kept = held(world, Lock(f"{name}:lost")), held(world, Lock(f"{name}:kept"))
+    inspection.force_release(f"{name}:lost")
+    until(lambda: lost.is_lost, within=SOON)
+    kept.check()
+    world.release(kept)
+
+
 def test_short_holds_open_no_connection_of_their_own(
     name: str, listening: Callable[[], bool]
 ) -> None:
@@ -162,6 +180,14 @@ def test_lost_after_a_nested_upgrade_the_outer_block_raises_lock_lost(
 
     with pytest.raises(LockLost):
         tasks.run(run())
+
+
+def test_a_lease_that_is_not_renewed_ends_the_block_at_its_end(tasks: Tasks, name: str) -> None:
+    async def run() -> None:
+        with pytest.raises(LockLost):
+            await wait_in(Lock(name, lease=0.2, renew=False), asyncio.Event(), [])
+
+    tasks.run(run())
 
 
 def test_a_cancellation_by_others_stays_one(tasks: Tasks, name: str) -> None:

@@ -34,6 +34,27 @@ def test_of_two_tasks_one_gets_the_lock(name: str) -> None:
     assert 1 == asyncio.run(taken_by_two_tasks(name))
 
 
+def test_of_two_tasks_one_gets_the_lock_when_their_parent_took_it_before(name: str) -> None:
+    async def parent() -> int:
+        hold = await sync_to_async(take)(name)
+        assert hold is not None
+        await sync_to_async(hold.release)()
+        return await taken_by_two_tasks(name)
+
+    assert 1 == asyncio.run(parent())
+
+
+def test_of_two_tasks_one_gets_the_lock_while_their_parent_holds_another(name: str) -> None:
+    async def parent() -> int:
+        hold = await sync_to_async(take)(f"{name}:other")
+        assert hold is not None
+        found = await taken_by_two_tasks(name)
+        await sync_to_async(hold.release)()
+        return found
+
+    assert 1 == asyncio.run(parent())
+
+
 def test_of_two_tasks_one_gets_the_lock_in_the_thread_of_async_to_sync(name: str) -> None:
     for _ in range(2):
         assert 1 == async_to_sync(taken_by_two_tasks)(name)
@@ -54,6 +75,16 @@ def test_a_task_s_next_call_waits_for_what_an_earlier_one_took_by_hand(name: str
         await sync_to_async(after.release)()
 
     asyncio.run(twice())
+
+
+def test_sync_code_nests_in_the_block_of_the_task_that_awaits_it(name: str) -> None:
+    async def task() -> None:
+        async with Lock(name) as hold:
+            assert hold.token == await sync_to_async(nested_token)(name)
+            both = await asyncio.gather(*(sync_to_async(take)(name) for _ in range(2)))
+            assert [None, None] == both
+
+    asyncio.run(task())
 
 
 def test_sync_code_called_from_async_code_called_from_it_takes_it_again(name: str) -> None:

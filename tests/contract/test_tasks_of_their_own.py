@@ -135,6 +135,20 @@ async def _hold(name: str, held: asyncio.Event, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
+def test_a_task_of_a_group_does_not_have_the_locks_of_the_task_that_made_it(
+    tasks: Tasks, name: str
+) -> None:
+    async def child() -> bool:
+        return await Lock(name).aacquire(wait=0) is not None
+
+    async def run() -> None:
+        async with Lock(name), asyncio.TaskGroup() as group:
+            got = group.create_task(child())
+        assert not got.result()
+
+    tasks.run(run())
+
+
 def test_a_task_that_fails_ends_the_blocks_and_the_waits_of_its_group(
     tasks: Tasks, name: str
 ) -> None:
@@ -168,3 +182,22 @@ def test_a_task_that_fails_ends_the_blocks_and_the_waits_of_its_group(
             pass
 
     tasks.run(run())
+
+
+def test_a_wait_that_a_limit_ends_leaves_nothing(tasks: Tasks, name: str) -> None:
+    async def run() -> None:
+        async with Lock(name):
+            other = asyncio.create_task(_too_late(name))
+            assert await other
+        async with Lock(name, wait=0):
+            pass
+
+    tasks.run(run())
+
+
+async def _too_late(name: str) -> bool:
+    try:
+        await asyncio.wait_for(Lock(name, wait=None).aacquire(), 0.05)
+    except TimeoutError:
+        return True
+    return False

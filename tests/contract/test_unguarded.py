@@ -175,6 +175,19 @@ def test_sets_and_permits_proceed_too(world: World, name: str, nowhere: None) ->
         world.release(hold)
 
 
+def test_a_server_that_goes_away_meanwhile_does_not_let_the_block_begin_twice(
+    private_server: EmbeddedServer, world: World, name: str
+) -> None:
+    lock = Lock(name, using=private_server.url, on_unavailable="proceed")
+    hold = held(world, lock)
+    assert not hold.is_unguarded
+    world.release(hold)
+    private_server.kill()
+    hold = held(world, lock)
+    assert hold.is_unguarded
+    world.release(hold)
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_a_transaction_commits_what_was_done_without_the_lock(

@@ -186,3 +186,16 @@ def test_the_methods_of_a_lock_may_be_kept_and_called_for_several_blocks(name: s
         assert 1 == len(holds())
         leave(None, None, None)
         assert set() == holds()
+
+
+def test_the_methods_of_a_lock_may_be_kept_and_called_for_several_async_blocks(name: str) -> None:
+    async def main() -> None:
+        lock = Lock(name, wait=0)
+        enter, leave = lock.__aenter__, lock.__aexit__
+        for _ in range(3):
+            await enter()
+            assert 1 == len(await aholds())
+            await leave(None, None, None)
+            assert set() == await aholds()
+
+    asyncio.run(main())

@@ -29,9 +29,9 @@ from redis_locks import (
     inspection,
     redis_lock,
 )
-from tests.contract.parties.ways import BLOCKS, WAITS, Block, aasked, asked, every, run
+from tests.contract.parties.ways import BLOCKS, NESTS, WAITS, Block, aasked, asked, every, run
 from tests.elsewhere import in_thread
-from tests.support.world import PATIENCE, until
+from tests.support.world import PATIENCE, Tasks, until
 
 LOCK = BLOCKS[0]
 BY_HAND = [way for way in BLOCKS if way.is_acquired_by_hand]
@@ -74,6 +74,29 @@ def test_what_a_task_takes_by_hand_nests_nothing(way: Block, name: str) -> None:
         return word
 
     assert WAITS == run(main())
+    assert () == inspection.parties().holders
+
+
+def test_an_adopted_hold_nests_only_inside_its_block(name: str) -> None:
+    taken = Lock(name).acquire(wait=0)
+    assert taken is not None
+    hold = Hold.adopt(taken.detach())
+    assert WAITS == asked(LOCK, name)
+    with hold:
+        assert NESTS == asked(LOCK, name)
+    assert () == inspection.parties().holders
+
+
+def test_a_hold_that_a_task_adopts_nests_only_inside_its_block(name: str) -> None:
+    async def main() -> tuple[str, str]:
+        taken = await Lock(name).aacquire(wait=0)
+        assert taken is not None
+        hold = await Hold.aadopt(await taken.adetach())
+        before = await aasked(LOCK, name)
+        async with hold:
+            return before, await aasked(LOCK, name)
+
+    assert (WAITS, NESTS) == run(main())
     assert () == inspection.parties().holders
 
 
@@ -135,6 +158,34 @@ def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when
     with Lock(name, wait=None) as got:
         assert hold.fencing_token < got.fencing_token
     thread.join()
+    (warning,) = warnings_with(where, caplog)
+    assert "with hold:" in warning
+
+
+@pytest.mark.usefixtures("looks_for_deadlocks_at_once")
+def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_it_is_released(
+    tasks: Tasks, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def take() -> tuple[Hold, str]:
+        hold = await Lock(name).aacquire(wait=0)
+        where = line_above()
+        assert hold is not None
+        return hold, where
+
+    async def main() -> str:
+        hold, where = await take()
+
+        async def release() -> None:
+            await asyncio.to_thread(until, lambda: warnings_with(where, caplog))
+            await hold.arelease()
+
+        releasing = asyncio.create_task(release())
+        async with asyncio.timeout(PATIENCE), Lock(name, wait=None) as got:
+            assert hold.fencing_token < got.fencing_token
+        await releasing
+        return where
+
+    where = tasks.run(main())
     (warning,) = warnings_with(where, caplog)
     assert "with hold:" in warning
 
@@ -294,6 +345,19 @@ def test_a_hold_that_was_released_begins_no_block(name: str) -> None:
         pass
     with Lock(name, wait=0), pytest.raises(LockNotHeld), hold:
         pytest.fail("two were inside")
+
+
+def test_a_hold_that_was_released_begins_no_async_block(name: str) -> None:
+    async def main() -> None:
+        hold = await Lock(name).aacquire(wait=0)
+        assert hold is not None
+        await hold.arelease()
+        async with Lock(name, wait=0):
+            with pytest.raises(LockNotHeld):
+                async with hold:
+                    pytest.fail("two were inside")
+
+    asyncio.run(main())
 
 
 def test_a_hold_that_a_block_has_is_refused_to_the_block_of_another_thread(name: str) -> None:

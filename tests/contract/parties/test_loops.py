@@ -25,6 +25,7 @@ from redis_locks import (
 )
 from tests.contract.parties.ways import BLOCKS, WAITS, Block, asked, every, run
 from tests.elsewhere import in_thread
+from tests.support.world import PATIENCE
 
 LOCK = BLOCKS[0]
 
@@ -220,3 +221,22 @@ def test_async_code_that_waits_for_its_own_request_says_so(name: str) -> None:
     asyncio.run(view())
     with redis_lock(name):
         async_to_sync(child)()
+
+
+def test_sync_code_that_the_holder_awaits_does_not_wait_for_its_own_request(name: str) -> None:
+    def service() -> str:
+        with redis_lock(name, wait=PATIENCE) as hold:
+            return hold.token
+
+    async def view() -> None:
+        async with redis_lock(name) as hold:
+            assert hold.token == await sync_to_async(service)()
+
+    asyncio.run(view())
+
+    async def inner() -> str:
+        async with redis_lock(name, wait=PATIENCE) as hold:
+            return hold.token
+
+    with redis_lock(name) as hold:
+        assert hold.token == async_to_sync(inner)()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.core.exceptions import SynchronousOnlyOperation
 
 from redis_locks import inspection
 from tests.contract.parties.callers import (
@@ -140,3 +141,15 @@ def test_an_async_block_nests_the_blocking_code_that_its_task_awaits(way: Block,
         return run(caller(partial(way.aenter, lock), sync_to_async(partial(asked, way, lock))))
 
     assert {} == wrong(way, ASYNC_OPENERS, tell)
+
+
+@every(WAYS)
+def test_blocking_code_that_would_hold_in_a_loop_is_refused_and_holds_nothing(
+    way: Way, name: str
+) -> None:
+    async def main() -> None:
+        with pytest.raises(SynchronousOnlyOperation, match="async"):
+            way.run(name, lambda: pytest.fail("it is inside"))
+
+    run(main())
+    assert () == inspection.parties().holders

@@ -6,12 +6,14 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, ExitStack, closing
 from typing import Any
 
 import pytest
 
 from redis_locks import Lock, LockNotAvailable, Semaphore, inspection, run_once
+from redis_locks.rows import lock_rows
 
 pytestmark = pytest.mark.usefixtures("own_prefix", "redis_server")
 
@@ -122,6 +124,25 @@ def test_a_nested_block_of_the_same_lock_leaves_the_outer_one(
 
 
 @WRAPPED
+def test_blocks_of_two_threads_end_their_own_holds(
+    wrap: Wrap, name: str, put: Callable[..., None]
+) -> None:
+    a, b, c = f"{name}:a", f"{name}:b", f"{name}:c"
+    lock = wrap(Lock, put)
+
+    def other() -> set[str]:
+        with lock(b):
+            return held()
+
+    with ThreadPoolExecutor(1) as pool, lock(a):
+        with lock(c):
+            assert {a, b, c} == pool.submit(other).result()
+            assert {a, c} == held()
+        assert {a} == held()
+    assert set() == held()
+
+
+@WRAPPED
 def test_blocks_on_an_exit_stack_end_their_own_holds(
     wrap: Wrap, name: str, put: Callable[..., None]
 ) -> None:
@@ -136,6 +157,30 @@ def test_blocks_on_an_exit_stack_end_their_own_holds(
         assert {a, b} == held()
         inner.close()
         assert {a} == held()
+    assert set() == held()
+
+
+class Proxy:
+    """Stands for a lock, and calls its methods."""
+
+    def __init__(self, lock: Lock) -> None:
+        self.lock = lock
+
+    def __enter__(self) -> Any:
+        return self.lock.__enter__()
+
+    def __exit__(self, *error: object) -> Any:
+        return self.lock.__exit__(*error)
+
+
+def test_what_is_pushed_on_a_stack_and_what_a_proxy_enters_end_their_own_holds(name: str) -> None:
+    a, b = Lock(f"{name}:a"), Proxy(Lock(f"{name}:b"))
+    with ExitStack() as stack:
+        a.__enter__()
+        stack.push(a)
+        with b:
+            assert {f"{name}:a", f"{name}:b"} == held()
+        assert {f"{name}:a"} == held()
     assert set() == held()
 
 
@@ -201,3 +246,9 @@ def test_async_blocks_whose_end_is_wrapped_end_their_own_holds(
 
     asyncio.run(main())
     assert set() == held()
+
+
+def test_the_methods_of_the_class_can_be_looked_at() -> None:
+    for owner in (Lock, Semaphore, run_once, lock_rows):
+        assert "__exit__" == owner.__exit__.__name__
+        assert "__aexit__" == owner.__aexit__.__name__
