@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable
 from functools import lru_cache
 from math import inf
 from types import TracebackType
@@ -12,7 +12,7 @@ from redis_locks.conf.name_function import NameKind, server_names
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.conf.validation import OnUnavailable
 from redis_locks.connections import backends
-from redis_locks.connections.backends import backend_for
+from redis_locks.connections.backends import Backend, backend_for
 from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
@@ -186,8 +186,9 @@ class Lock:
     _name: str
     _reads: tuple[bytes, ...] = ()
     _blocks: CalledBlocks
-    _plans: tuple[Plan, ...] = ()
-    """How it was asked for last, in each partition; none before, and after a change of its names.
+    _plan: Plan | None = None
+    """How it was asked for last, if one question is enough; None: it was not, or its names have
+    changed.
     """
     _hold_type: type[Hold] = Hold
     _kind: NameKind = "lock"
@@ -207,7 +208,7 @@ class Lock:
         self.options = options_of(**options)
 
     def _set_names(self, names: Iterable[object]) -> None:
-        self._names, self._plans = validate_names(names), ()
+        self._names, self._plan = validate_names(names), None
         self._name = joined(self._names)
 
     @classmethod
@@ -335,24 +336,66 @@ class Lock:
 
     def enter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
         """Acquire, or raise as `__enter__` does; the hold is that of `block`, if given, else it is acquired by hand."""
+        side, keepers = Side(self.options.using, block), self.options.scope.keepers()
+        asked = self._ask(side, wait, keepers)
+        return asked if isinstance(asked, Hold) else run_blocking(asked)
+
+    async def aenter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
+        """Acquire, or raise; see `enter`."""
+        self.options.scope.refuse_async()
+        asked = self._ask(Side.of_loop(self.options.using, block), wait, None)
+        return asked if isinstance(asked, Hold) else await asked
+
+    def _ask(
+        self, side: Side, wait: float | Unset | None, keepers: Keepers | None
+    ) -> Hold | Coroutine[Any, Any, Hold]:
+        """Return the hold that `keepers` keep, or a new one, or what to await for that.
+
+        The usual way is one question to one server, by a caller that has no other lock: see
+        `Lease.ask`.
+        """
         if wait is not UNSET:
             wait = wait_seconds(wait)
         if self._is_unnamed:
             self._require_name()
-        options = self.options
-        side = Side(options.using, block)
+        backend, here, asked = side.backend, side.session, None
         # From here on it has the names of the server.
-        self = self._on_server() if side.backend.renames else self  # noqa: PLW0642
-        keepers = options.scope.keepers()
-        if keepers is not None or options.reentrant == "thread":
-            side.where = side.session.held.party
+        self = self._on_server() if backend.renames else self  # noqa: PLW0642
+        if keepers is not None or self.options.reentrant == "thread":
+            side.where = here.held.party
             if keepers is not None and (kept := self._kept(side, keepers)):
                 return kept
+        plan = self._plan
+        if plan is None or plan.terms.backend() is not backend:
+            plan = self._plan = self._plan_on(backend)
+        if not (plan is None or here.held or here.is_called or bounds.get()):
+            side.wait = plan.terms.wait if wait is UNSET else wait
+            hold = self._hold_type(backend, Lease(plan, here, side.renewer))
+            if side.block is not None:
+                side.block.append(hold)
+            asked = hold.lease.ask(side.driver, side.wait, hold, side.where)
+            if asked is hold:
+                return hold if keepers is None else keepers.keep(hold, self._taken(side))
+        return self._acquire(side, asked, wait, keepers)
+
+    def _plan_on(self, backend: Backend) -> Plan | None:
+        """Return how to ask for it on the usual way; None: that is not enough."""
+        terms = self.options.terms(backend)
+        plan, *others = plans_of(terms, self._names, self._reads)
+        return None if others or terms.replicas else plan
+
+    async def _acquire(
+        self,
+        side: Side,
+        asked: Coroutine[Any, Any, Hold | Refused] | None,
+        wait: float | Unset | None,
+        keepers: Keepers | None,
+    ) -> Hold:
+        """Go on with what was `asked`, or acquire off the usual way; see `_ask`."""
         try:
-            asked = self._asked(side, wait)
-            outcome = asked if isinstance(asked, Hold) else run_blocking(asked)
+            outcome = await (asked or self._acquire_by_partition(side, wait))
         except LockBackendError as error:
-            outcome = run_blocking(self._proceed(side, error))
+            outcome = await self._proceed(side, error)
         if isinstance(outcome, Refused):
             raise self._refused(side, outcome)
         return outcome if keepers is None else keepers.keep(outcome, self._taken(side))
@@ -370,64 +413,31 @@ class Lock:
                 replication.require(part.lease, side.backend.replicas(self.options.replicas))
         return kept
 
-    async def aenter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
-        """Acquire, or raise; see `enter`."""
-        if wait is not UNSET:
-            wait = wait_seconds(wait)
-        if self._is_unnamed:
-            self._require_name()
-        options = self.options
-        if options.scope.name == "transaction":
-            options.scope.refuse_async()
-        side = Side.of_loop(options.using, block)
-        self = self._on_server() if side.backend.renames else self  # noqa: PLW0642 - as in `enter`
-        if options.reentrant == "thread":
-            side.where = side.session.held.party
-        try:
-            asked = self._asked(side, wait)
-            outcome = asked if isinstance(asked, Hold) else await asked
-        except LockBackendError as error:
-            outcome = await self._proceed(side, error)
-        if isinstance(outcome, Refused):
-            raise self._refused(side, outcome)
-        return outcome
-
     def _on_server(self) -> Lock:
         """Return this lock for one acquire, by its names on the server; see `server_name`."""
         lock = object.__new__(Lock)
         names = server_names(
             self._names, "semaphore" if self.options.mode.startswith("permit:") else self._kind
         )
-        vars(lock).update(vars(self), _names=names, _name=joined(names), _plans=())
+        vars(lock).update(vars(self), _names=names, _name=joined(names), _plan=None)
         return lock
 
     def _require_name(self) -> None:
         """Raise TypeError if there is no name for a block; see `redis_lock`."""
-
-    def _asked(
-        self, side: Side, wait: float | Unset | None
-    ) -> Hold | Coroutine[Any, Any, Hold | Refused]:
-        """Acquire in one step, or, if the names are in several partitions, one partition after another; see `Lease.ask`."""
-        plans = self._plans
-        if not plans or plans[0].terms.backend() is not side.backend:
-            terms = self.options.terms(side.backend)
-            plans = self._plans = plans_of(terms, self._names, self._reads)
-        seconds = plans[0].terms.wait if wait is UNSET else wait
-        if bounds.get():
-            seconds, side.ends = bounded(seconds), at_last()
-        side.wait = seconds
-        if len(plans) == 1:
-            return self._ask(side, plans[0], seconds)
-        return self._acquire_spread(side, plans, seconds)
 
     def _refused(self, side: Side, refused: Refused) -> LockNotAvailable:
         """Return the error for a lock that another holder still had at the end of the wait."""
         own = own_hold(side.session, side.backend, self._names)
         return not_available(self._name, refused, side.wait, own)
 
-    async def _acquire_spread(
-        self, side: Side, plans: Sequence[Plan], wait: float | None
-    ) -> Hold | Refused:
+    async def _acquire_by_partition(self, side: Side, wait: float | Unset | None) -> Hold | Refused:
+        """Acquire for a caller that has locks or little time, or in one partition after another."""
+        plans = plans_of(self.options.terms(side.backend), self._names, self._reads)
+        side.wait = plans[0].terms.wait if wait is UNSET else wait
+        if bounds.get():
+            side.wait, side.ends = bounded(side.wait), at_last()
+        if len(plans) == 1:
+            return await self._acquired(side, plans[0], side.wait)
         if self._reads:
             msg = (
                 f"the locks {self._name} are in several partitions and read= reaches only one: "
@@ -438,32 +448,18 @@ class Lock:
         async def take(plan: Plan, left: float | None) -> Hold | Refused:
             return await self._acquired(side, plan, left, renews=True)
 
-        return await partitions.acquire(side.driver, take, plans, wait)
+        return await partitions.acquire(side.driver, take, plans, side.wait)
 
     async def _acquired(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
     ) -> Hold | Refused:
-        """Acquire the locks of one partition; see `_ask`."""
-        outcome = self._ask(side, plan, wait, renews=renews)
-        return outcome if isinstance(outcome, Hold) else await outcome
-
-    def _ask(
-        self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
-    ) -> Hold | Coroutine[Any, Any, Hold | Refused]:
-        """Acquire the locks of one partition, see `Lease.ask`: nested in what the caller has, or from Redis."""
+        """Acquire the locks of one partition, nested in what the caller has, or from Redis; see `Lease.ask`."""
+        own = ""
         if side.session.held or side.session.is_called:
-            return self._acquire_around(side, plan, wait, renews=renews)
-        hold = self._hold_of(side, plan, renews=renews)
-        return hold.lease.ask(side.driver, wait, hold, side.where, "", side.ends)
-
-    async def _acquire_around(
-        self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None
-    ) -> Hold | Refused:
-        """Acquire for a caller that has locks, or whose caller may have some."""
-        nested = await self._nested(side, plan, wait)
-        if nested is not None:
-            return nested
-        own = own_hold(side.session, side.backend, plan.names) if wait is None else ""
+            nested = await self._nested(side, plan, wait)
+            if nested is not None:
+                return nested
+            own = own_hold(side.session, side.backend, plan.names) if wait is None else ""
         hold = self._hold_of(side, plan, renews=renews)
         outcome = hold.lease.ask(side.driver, wait, hold, side.where, own, side.ends)
         return outcome if isinstance(outcome, Hold) else await outcome
@@ -547,7 +543,7 @@ class Lock:
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy may be used with other settings; and connections stay where they are.
-        return {**vars(self), "_plans": (), "_blocks": CalledBlocks()}
+        return {**vars(self), "_plan": None, "_blocks": CalledBlocks()}
 
     @property
     def mode(self) -> str:

@@ -15,6 +15,7 @@ from redis_locks import Lock, lock_deadline, lock_timeout
 from redis_locks.conf.settings import UNSET, get_settings
 from redis_locks.locks import timeouts
 from redis_locks.locks.timeouts import bounded
+from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.store import Refused
 from redis_locks.run_once import run_once
 
@@ -51,11 +52,11 @@ def test_it_bounds_the_waits_of_locks_whether_given_or_from_the_settings(
     async def refused() -> Refused:
         return Refused(0, 0, "")
 
-    def asked(*given: Any) -> Any:
-        waits.append(given[-1])
+    def asked(lease: Lease, driver: object, wait: float | None, *more: object) -> Any:
+        waits.append(wait)
         return refused()
 
-    monkeypatch.setattr(Lock, "_ask", asked)
+    monkeypatch.setattr(Lease, "ask", asked)
     with lock_timeout(1.5):
         Lock("a").acquire()
         Lock("a", wait=None).acquire()
