@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -13,7 +13,7 @@ from redis_locks.drivers.base import Driver
 from redis_locks.drivers.resp import pack
 from redis_locks.drivers.server_link import pack_words
 from redis_locks.exceptions import LockBackendError, LockError, LockNotHeld
-from redis_locks.locks.data_commands import checked_commands, text_of, to_bytes
+from redis_locks.locks.data_commands import checked_commands, to_bytes, words_of
 from redis_locks.protocol import store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
 from redis_locks.protocol.retry import ask_once, persist
@@ -83,10 +83,10 @@ def command_failed(failure: str) -> Exception:
     return ResponseError(failure)
 
 
-async def require(queued: Queued, driver: Driver, keys: Keys) -> None:
+def require(queued: Queued, driver: Driver, keys: Keys) -> Awaitable[None] | None:
     """Raise unless what is queued can be sent to the node of `driver` that has a lock's `keys`.
 
-    A pipeline of a cluster client may ask its server for the keys of commands.
+    On a cluster, return what to await for that: its server may be asked for the keys of commands.
 
     Raises:
         ValueError: It belongs to another server, database or cluster, or it watches keys. Or a
@@ -96,7 +96,7 @@ async def require(queued: Queued, driver: Driver, keys: Keys) -> None:
     if queued.watches:
         msg = "pipe watches keys; the lock takes the place of WATCH, so leave watch() out"
         raise ValueError(msg)
-    await queued.require(driver, keys)
+    return queued.require(driver, keys)
 
 
 def packed(queued: Queued) -> Commands:
@@ -183,27 +183,28 @@ class PlainCommands:
 
     watches = False
 
-    @staticmethod
-    def encoded(words: Sequence[Any]) -> list[bytes | str]:
-        """Return words as text or bytes; raises TypeError."""
-        return [word if type(word) is str else text_of(word, "commit") for word in words]
-
     def __init__(self, commands: object, *, in_cluster: bool) -> None:
-        self.arguments = checked_commands(commands, "commit")
-        for command in self.arguments:
+        self.arguments = []
+        for command in checked_commands(commands, "commit"):
+            self.arguments.append(words_of(command, "commit"))
             if not isinstance(command[0], (str, bytes)):
                 msg = f'the name of a command in commit must be a string such as "INCR", not {command[0]!r}'
                 raise TypeError(msg)
         self._in_cluster = in_cluster
 
-    async def require(self, driver: Driver, keys: Keys) -> None:
-        """Raise ValueError if a command of it is for another slot of a cluster than the lock's `keys`.
+    def encoded(self, words: Sequence[Any]) -> Sequence[bytes | str]:
+        """Return words as they are sent: those that are text are."""
+        return words
 
-        Raises:
-            LockBackendError: A cluster could not be asked for the keys of a command.
+    def require(self, driver: Driver, keys: Keys) -> Awaitable[None] | None:
+        """Return what raises ValueError if a command of it is for another slot of a cluster than the lock's `keys`.
+
+        It raises LockBackendError if a cluster could not be asked for the keys of a command. None:
+        it is no cluster.
         """
-        if not self._in_cluster:
-            return
+        return self._require(driver, keys) if self._in_cluster else None
+
+    async def _require(self, driver: Driver, keys: Keys) -> None:
         try:
             commands = [[to_bytes(word) for word in command] for command in commands_of(self)]
         except UnicodeEncodeError as error:
@@ -240,7 +241,7 @@ class QueuedOnServer:
             bytes(self._encode(word)) for word in words
         ]  # redis-py leaves a memoryview as it is
 
-    async def require(self, driver: Driver, keys: Keys) -> None:  # noqa: ARG002 - one server has all keys
+    def require(self, driver: Driver, keys: Keys) -> None:  # noqa: ARG002 - one server has all keys
         """Raise ValueError unless it is the server of `driver`."""
         if self.server != driver.description:
             msg = f"pipe belongs to {self.server}, but the lock is on {driver.description}: one step needs one server"

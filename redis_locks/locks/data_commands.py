@@ -11,35 +11,41 @@ Word = str | bytes | int | float
 Command = Sequence[Word]
 
 
-def checked_commands(commands: object, argument: str) -> list[Sequence[Any]]:
-    """Return the commands, each with a name at least; their words are for `text_of`.
+def checked_commands(commands: object, argument: str) -> Iterable[Any]:
+    """Return the commands, each of which is for `words_of`.
 
-    Raises:
-        TypeError: It is no list of commands, or a command is no list or tuple of words.
+    Raises TypeError if it is no list of commands.
     """
     # Lists and tuples first, as nearly all are: to ask an abstract class takes longer than all else
     # here.
-    if not isinstance(commands, _PLAIN) and (
-        not isinstance(commands, Iterable) or isinstance(commands, (str, bytes))
+    if isinstance(commands, _PLAIN):
+        return commands
+    if isinstance(commands, Iterable) and not isinstance(commands, (str, bytes)):
+        return list(commands)
+    msg = f'{argument} must be a list of commands such as ("GET", "key"), not {commands!r}'
+    raise TypeError(msg)
+
+
+def words_of(command: Any, argument: str) -> list[bytes | str]:
+    """Return the words of a command as text or bytes: a name at least.
+
+    Raises:
+        TypeError: It is no list or tuple of words, or a word is no string, bytes or number.
+    """
+    if not command or not (
+        isinstance(command, _PLAIN)
+        or (isinstance(command, Sequence) and not isinstance(command, (str, bytes)))
     ):
-        msg = f'{argument} must be a list of commands such as ("GET", "key"), not {commands!r}'
+        msg = f'{argument} must be a list of commands such as ("GET", "key"), not of {command!r}'
         raise TypeError(msg)
-    found = list(commands)
-    for command in found:
-        if not command or not (
-            isinstance(command, _PLAIN)
-            or (isinstance(command, Sequence) and not isinstance(command, (str, bytes)))
-        ):
-            msg = (
-                f'{argument} must be a list of commands such as ("GET", "key"), not of {command!r}'
-            )
-            raise TypeError(msg)
-    return found
+    return [word if type(word) is str else text_of(word, argument) for word in command]
 
 
 def text_of(word: object, argument: str) -> bytes | str:
     """Return a word of a command as text or bytes; raises TypeError if it is neither, and no number."""
-    if type(word) is str or isinstance(word, bytes):
+    if type(word) is int:
+        return str(word)
+    if isinstance(word, bytes):
         return word
     if not isinstance(word, (str, int, float)) or isinstance(word, bool):
         msg = f"a word of a command in {argument} must be a string, bytes or a number, not {word!r}"

@@ -592,7 +592,9 @@ class Hold:
         if lease.is_shared:
             require_alone("commit(pipe)", lease)
         queued = commits.queue_of(pipe, in_cluster=self.backend.in_cluster)
-        await commits.require(queued, driver, lease.keys)
+        allowed = commits.require(queued, driver, lease.keys)
+        if allowed is not None:
+            await allowed
         commands = commits.packed(queued)
         if lease.is_over():
             raise lost(lease)
@@ -605,7 +607,8 @@ class Hold:
         emptied = queued.empty()
         if emptied is not None:
             await emptied
-        await tell_end(driver, lease)
+        if lease.count_end():
+            await tell_counted_end(driver, lease)
         if failure:
             raise commits.command_failed(failure)
 
@@ -671,10 +674,12 @@ def begin_end(
         or hold.pid != identity.process.pid
     ):
         return hold.end(driver, error)
+    if hold.released:
+        return None
     begun: Begun = None
     here, releaser = here_of(driver), hold.releaser
     try:
-        if releaser.setdefault("first", here) == here and not hold.released and lease.state is HELD:
+        if releaser.setdefault("first", here) == here and lease.state is HELD:
             ends = lease.leave(hold)  # and still held: nobody else was first
             begun = lease.ask_to_end(driver) if ends else YES
             if begun is YES:

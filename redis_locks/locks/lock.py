@@ -336,12 +336,16 @@ class Lock:
 
     def enter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
         """Acquire, or raise as `__enter__` does; the hold is that of `block`, if given, else it is acquired by hand."""
+        if self._is_unnamed:
+            self._require_name()
         side, keepers = Side(self.options.using, block), self.options.scope.keepers()
         asked = self._ask(side, wait, keepers)
         return asked if isinstance(asked, Hold) else run_blocking(asked)
 
     async def aenter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
         """Acquire, or raise; see `enter`."""
+        if self._is_unnamed:
+            self._require_name()
         self.options.scope.refuse_async()
         asked = self._ask(Side.of_loop(self.options.using, block), wait, None)
         return asked if isinstance(asked, Hold) else await asked
@@ -356,26 +360,26 @@ class Lock:
         """
         if wait is not UNSET:
             wait = wait_seconds(wait)
-        if self._is_unnamed:
-            self._require_name()
         backend, here, asked = side.backend, side.session, None
         # From here on it has the names of the server.
         self = self._on_server() if backend.renames else self  # noqa: PLW0642
-        if keepers is not None or self.options.reentrant == "thread":
-            side.where = here.held.party
-            if keepers is not None and (kept := self._kept(side, keepers)):
-                return kept
         plan = self._plan
         if plan is None or plan.terms.backend() is not backend:
             plan = self._plan = self._plan_on(backend)
+        if keepers is not None or self.options.reentrant == "thread":
+            side.where = here.held.party
+        kept = keepers and self._kept(side, keepers)
+        if kept:
+            return kept
         if not (plan is None or here.held or here.is_called or bounds.get()):
             side.wait = plan.terms.wait if wait is UNSET else wait
             hold = self._hold_type(backend, Lease(plan, here, side.renewer))
             if side.block is not None:
                 side.block.append(hold)
-            asked = hold.lease.ask(side.driver, side.wait, hold, side.where)
-            if asked is hold:
+            outcome = hold.lease.ask(side.driver, side.wait, hold, side.where)
+            if isinstance(outcome, Hold):
                 return hold if keepers is None else keepers.keep(hold, self._taken(side))
+            asked = outcome
         return self._acquire(side, asked, wait, keepers)
 
     def _plan_on(self, backend: Backend) -> Plan | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from redis_locks.connections.colocation import require_beside
 from redis_locks.drivers.resp import UNFINISHED, new_reader, pack
-from redis_locks.locks.data_commands import Command, checked_commands, text_of
+from redis_locks.locks.data_commands import Command, checked_commands, words_of
 from redis_locks.values.keys import Keys
 
 # They may run before the lock is held, so they must change nothing.
@@ -88,20 +88,21 @@ def plain_reads(commands: Iterable[Command]) -> tuple[tuple[bytes | str, ...], .
     return tuple(tuple(_words(command)) for command in checked_commands(commands, "read"))
 
 
-def _words(command: Sequence[Any]) -> list[bytes | str]:
-    name = command[0]
-    if not (type(name) is str and name in READ_ONLY) and _spelled(name) not in READ_ONLY:
+def _words(command: Command) -> list[bytes | str]:
+    words = words_of(command, "read")
+    name = words[0]
+    if name not in READ_ONLY and _spelled(name) not in READ_ONLY:
         msg = (
             f"read takes only commands that change nothing, not {command[0]!r}: it may run before "
             "the lock is held"
         )
         raise ValueError(msg)
-    return [word if type(word) is str else text_of(word, "read") for word in command]
+    return words
 
 
-def _spelled(name: Any) -> str:
+def _spelled(name: bytes | str) -> str:
     """Return the name of a command as `READ_ONLY` has it."""
-    return (name.decode() if isinstance(name, bytes) else str(name)).upper()
+    return (name.decode() if isinstance(name, bytes) else name).upper()
 
 
 _ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER", b"SUNION"])
