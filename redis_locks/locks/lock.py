@@ -346,7 +346,8 @@ class Lock:
         """Acquire, or raise; see `enter`."""
         if self._is_unnamed:
             self._require_name()
-        self.options.scope.refuse_async()
+        if self.options.scope.name == "transaction":
+            self.options.scope.refuse_async()
         asked = self._ask(Side.of_loop(self.options.using, block), wait, None)
         return asked if isinstance(asked, Hold) else await asked
 
