@@ -118,7 +118,7 @@ varied = lru_cache(maxsize=_MOST)(replace)
 """Returns the options with others in place of some of theirs, by name."""
 
 
-def _remembered(function: Callable[P, T]) -> Callable[P, T]:
+def remembered(function: Callable[P, T]) -> Callable[P, T]:
     """Call a function once for all calls with the same arguments."""
     # `typed`, as True and 1.0 are equal to 1.
     kept: Any = lru_cache(maxsize=_MOST, typed=True)(function)
@@ -133,7 +133,7 @@ def _remembered(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-@_remembered
+@remembered
 def options_of(
     *,
     mode: Mode = "exclusive",

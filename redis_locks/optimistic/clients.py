@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import Any, Literal
 
 import redis
 import redis.asyncio as aioredis
@@ -30,35 +30,18 @@ from redis_locks.drivers.client_link import ClientDriver, is_plain
 from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.endpoint import Endpoint, Shape
 from redis_locks.optimistic.packets import UNWATCH
+from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
 
 Using = str | redis.Redis | redis.RedisCluster | None
 """A name in SERVERS, a CACHES alias, a URL, a dotted path or a client; None is the default server.
 """
 
 
-class Source(Protocol):
-    """The server, or the cluster, of some keys."""
-
-    description: str
-    reply_timeout: float
-    """Seconds until an unanswered command counts as failed."""
-    is_one_server: bool
-    """Whether a transaction can touch any two keys."""
-
-    def require_one_slot(self, keys: tuple[str, ...]) -> None:
-        """Raise ValueError if no transaction can watch all these keys."""
-
-    def server(self, key: str) -> Server:
-        """Return the server that has the key."""
-
-    def refresh(self) -> None:
-        """Ask again which server has which keys."""
-
-
 class Server:
     """One server, and the links to it, each of which has one user at a time."""
 
-    is_one_server = True
+    is_one_server: Literal[True] = True
+    """Whether a transaction can touch any two keys."""
 
     def __init__(self, client: redis.Redis) -> None:
         if client.connection_pool.connection_kwargs.get("command_packer") is not None:
@@ -71,20 +54,26 @@ class Server:
         endpoint = replace(Endpoint.from_client(client), shape=shape)
         self.description = endpoint.description
         self.reply_timeout = endpoint.reply_timeout
+        """Seconds until an unanswered command counts as failed."""
         self._endpoint = endpoint
         # A connection of the user's own class may do more than send and receive bytes.
         kind = BlockingDriver if is_plain(endpoint.connection_class) else ClientDriver
-        self.driver = kind(endpoint, "")
-        """The links of threads."""
+        self._driver = kind(endpoint, "")
         self._of_loops = PerLoop(partial(UnsharedDriver, endpoint, ""), UnsharedDriver.aclose)
         self._options = shape.options
 
-    def of_loop(self) -> UnsharedDriver:
-        """Return the links of the running loop's tasks."""
-        return self._of_loops.get()
+    def links(self, *, suspends: bool) -> Driver:
+        """Return the links of threads; if the caller `suspends`, those of the running loop's tasks."""
+        return self._of_loops.get() if suspends else self._driver
+
+    def pipeline(self, link: Any, *, suspends: bool) -> WatchingPipeline | AsyncWatchingPipeline:
+        """Return a pipeline whose keys are watched on a link."""
+        if suspends:
+            return AsyncWatchingPipeline(self._async_client, link)
+        return WatchingPipeline(self._client, link)
 
     @cached_property
-    def client(self) -> redis.Redis:
+    def _client(self) -> redis.Redis:
         """A client that connects to nothing: pipelines have its callbacks."""
         quiet = without_notifications(redis.ConnectionPool)
         options = {**self._endpoint.kwargs, **self._options, **quiet}
@@ -93,16 +82,13 @@ class Server:
         )
 
     @cached_property
-    def async_client(self) -> aioredis.Redis:
+    def _async_client(self) -> aioredis.Redis:
         """The same for asyncio."""
         kind, options = self._endpoint.in_loop()
         options |= self._options | without_notifications(aioredis.ConnectionPool)
         return aioredis.Redis.from_pool(aioredis.ConnectionPool(kind, **options))
 
-    def require_one_slot(self, keys: tuple[str, ...]) -> None:
-        """Nothing to check: one server has all keys."""
-
-    def server(self, key: str) -> Server:  # noqa: ARG002 - as `Source`
+    def server(self, key: str) -> Server:  # noqa: ARG002 - as `Cluster`
         """Return this server, whatever the key."""
         return self
 
@@ -113,7 +99,7 @@ class Server:
 class Cluster:
     """A cluster: each transaction runs on the one server that has its slot."""
 
-    is_one_server = False
+    is_one_server: Literal[False] = False
 
     def __init__(self, client: redis.RedisCluster) -> None:
         # Weak, because otherwise the table below would keep its own keys alive.
@@ -153,6 +139,10 @@ class Cluster:
     def refresh(self) -> None:
         """Ask the cluster again which server has which slots. Blocks."""
         self._client().nodes_manager.initialize()
+
+
+Source = Server | Cluster
+"""The server, or the cluster, of some keys."""
 
 
 async def give_back(driver: Driver, link: Any, *, watches: bool) -> None:

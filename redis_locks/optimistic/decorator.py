@@ -5,19 +5,30 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from asgiref.sync import iscoroutinefunction
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.decorators.task_queues import refuse_task
+from redis_locks.drivers.base import run_blocking
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.reads import plain_reads
+from redis_locks.locks.with_blocks import refuse_in_loop
 from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.signatures import (
     Args,
     Kwargs,
-    QuestionOf,
     Read,
     Watch,
     label,
@@ -30,7 +41,6 @@ from redis_locks.optimistic.signatures import (
 from redis_locks.optimistic.transaction import (
     Question,
     Transaction,
-    TransactionOptions,
     checked_using,
     options_of,
     require_keys,
@@ -44,6 +54,21 @@ R = TypeVar("R")
 if TYPE_CHECKING:
     from redis_locks.optimistic.clients import Using
     from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipeline
+
+
+class RunOptions(TypedDict, total=False):
+    """The options of `optimistic.run` and `arun`; `optimistic` says what they do."""
+
+    watch: str | Iterable[str]
+    read: Iterable[Command]
+    attempts: int
+    operation_id: str | None
+    remember: float
+    escalate_to: str | None
+    escalate_after: int
+    wait: float | Unset | None
+    using: Using
+    replies: bool
 
 
 class optimistic:  # noqa: N801 - used as a decorator, so it reads like a function
@@ -166,19 +191,13 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         question = question_of(transaction, self._watch, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
         escalate_to = text_of(transaction, "escalate_to", self._escalate_to)
-
-        if isinstance(question, Question):
-            if operation_id is None and escalate_to is None:
-                plan = Transaction(options, using, question, name, None, None)
-                return lambda args, kwargs: plan  # noqa: ARG005 - the same for each call
-            fixed = question
-            question_of_call: QuestionOf = lambda args, kwargs: fixed  # noqa: ARG005, E731
-        else:
-            question_of_call = question
+        if isinstance(question, Question) and operation_id is None and escalate_to is None:
+            plan = Transaction(options, using, question, name)
+            return lambda args, kwargs: plan  # noqa: ARG005 - the same for each call
         return lambda args, kwargs: Transaction(
             options,
             using,
-            question_of_call(args, kwargs),
+            question if isinstance(question, Question) else question(args, kwargs),
             name,
             operation_id and operation_id(args, kwargs),
             escalate_to and escalate_to(args, kwargs),
@@ -186,18 +205,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
 
     @staticmethod
     def run(
-        function: Callable[[WatchingPipeline], R],
-        *keys: str,
-        watch: str | Iterable[str] = (),
-        read: Iterable[Command] = (),
-        attempts: int = 5,
-        operation_id: str | None = None,
-        remember: float = 3600.0,
-        escalate_to: str | None = None,
-        escalate_after: int = 2,
-        wait: float | Unset | None = UNSET,
-        using: Using = None,
-        replies: bool = False,
+        function: Callable[[WatchingPipeline], R], *keys: str, **options: Unpack[RunOptions]
     ) -> R:
         """Run ``function(pipe)`` as a transaction over the keys of `watch` and return its value.
 
@@ -208,36 +216,17 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         if iscoroutinefunction(function):
             msg = f"{label(function)} is async: await optimistic.arun(...) instead"
             raise TypeError(msg)
-        options = options_of(attempts, remember, escalate_after, wait, replies)
-        watched = (*keys, *several(watch))
-        plan = _checked_plan(
-            function, watched, read, options, checked_using(using), operation_id, escalate_to
-        )
-        return cast("R", _run(function, plan))
+        return cast("R", _run(function, transaction_of(function, *keys, **options)))
 
     @staticmethod
     async def arun(
         function: Callable[[AsyncWatchingPipeline], Awaitable[R]],
         *keys: str,
-        watch: str | Iterable[str] = (),
-        read: Iterable[Command] = (),
-        attempts: int = 5,
-        operation_id: str | None = None,
-        remember: float = 3600.0,
-        escalate_to: str | None = None,
-        escalate_after: int = 2,
-        wait: float | Unset | None = UNSET,
-        using: Using = None,
-        replies: bool = False,
+        **options: Unpack[RunOptions],
     ) -> R:
         """Await ``function(pipe)`` as a transaction over the keys of `watch` and return its value; see `run`."""
         require_function(function)
-        options = options_of(attempts, remember, escalate_after, wait, replies)
-        watched = (*keys, *several(watch))
-        plan = _checked_plan(
-            function, watched, read, options, checked_using(using), operation_id, escalate_to
-        )
-        return cast("R", await _arun(function, plan))
+        return cast("R", await _arun(function, transaction_of(function, *keys, **options)))
 
     @staticmethod
     def conflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
@@ -256,33 +245,44 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
             TypeError: An argument has the wrong type.
             ValueError: `limit` is below 1.
         """
-        return cast("list[ConflictRate]", _retries().conflict_rates(*_checked(using, limit)))
+        rates = _retries().conflict_rates(*_checked(using, limit), suspends=False)
+        return cast("list[ConflictRate]", run_blocking(rates))
 
     @staticmethod
     async def aconflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
         """Return how often attempts at a key met a conflict; see `conflicts`."""
-        rates = await _retries().aconflict_rates(*_checked(using, limit))
+        rates = await _retries().conflict_rates(*_checked(using, limit), suspends=True)
         return cast("list[ConflictRate]", rates)
 
 
-def _checked_plan(
+def transaction_of(
     function: object,
-    keys: tuple[str, ...],
-    read: Iterable[Command],
-    options: TransactionOptions,
-    using: Using,
-    operation_id: str | None,
-    escalate_to: str | None,
+    *keys: str,
+    watch: str | Iterable[str] = (),
+    read: Iterable[Command] = (),
+    attempts: int = 5,
+    operation_id: str | None = None,
+    remember: float = 3600.0,
+    escalate_to: str | None = None,
+    escalate_after: int = 2,
+    wait: float | Unset | None = UNSET,
+    using: Using = None,
+    replies: bool = False,
 ) -> Transaction:
-    require_keys(keys)
+    """Return the transaction that `optimistic.run` runs, whose arguments these are."""
+    options = options_of(attempts, remember, escalate_after, wait, replies)
+    watched = (*keys, *several(watch))
+    require_keys(watched)
     options.require_no_id(operation_id)
     if operation_id is not None:
         validate_name(operation_id, argument="operation_id")
     if escalate_to is not None:
         validate_name(escalate_to, argument="escalate_to")
         options.require_escalation()
-    question = Question.of(keys, plain_reads(read))
-    return Transaction(options, using, question, label(function), operation_id, escalate_to)
+    question = Question.of(watched, plain_reads(read))
+    return Transaction(
+        options, checked_using(using), question, label(function), operation_id, escalate_to
+    )
 
 
 def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
@@ -298,8 +298,9 @@ def _retries() -> ModuleType:
 
 
 def _run(function: Callable[[Any], Any], plan: Transaction) -> Any:
-    return _retries().run(function, plan)
+    refuse_in_loop("optimistic", "Decorate an `async def` function, or await optimistic.arun()")
+    return run_blocking(_retries().transact(function, plan, suspends=False))
 
 
 async def _arun(function: Callable[[Any], Any], plan: Transaction) -> Any:
-    return await _retries().arun(function, plan)
+    return await _retries().transact(function, plan, suspends=True)

@@ -7,7 +7,7 @@ in two processes. This holds while one of them is still on its way through a dea
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis_locks.values.identity import new_operation
 
@@ -18,6 +18,12 @@ VOID = "void"
 _JSON = json.JSONEncoder(allow_nan=False)
 _SAME = frozenset({bool, int, str, type(None)})
 """What always comes back from JSON as it was."""
+
+
+class Applied(NamedTuple):
+    """The transaction was applied, or had nothing to write; the function's value."""
+
+    value: Any
 
 
 class Operation:
@@ -50,8 +56,8 @@ class Operation:
         text = f"{self._token} {len(self._values) - 1}"
         return f"{text} {_as_json(value)}" if self.given else text
 
-    def applied(self, found: bytes | str | None) -> tuple[Any] | None:
-        """Return the value of the applied attempt, given the operation's key; None if none was applied."""
+    def applied(self, found: bytes | str | None) -> Applied | None:
+        """Return what the applied attempt returned, given the operation's key; None if none was applied."""
         if found is None:
             return None
         text = found.decode() if isinstance(found, bytes) else found
@@ -59,8 +65,8 @@ class Operation:
             return None
         token, attempt, *stored = text.split(" ", 2)
         if token == self._token:
-            return (self._values[int(attempt)],)
-        return (json.loads(stored[0]),)
+            return Applied(self._values[int(attempt)])
+        return Applied(json.loads(stored[0]))
 
 
 def _as_json(value: Any) -> str:

@@ -1,31 +1,36 @@
 """The attempts of one call: watch, read, write, and again after a conflict, up to a limit.
 
 Redis answers an EXEC with its results. If a watched key had changed, it answers nil: a conflict,
-and nothing was applied. If no answer arrives, the call is in doubt; see `recovery`.
+and nothing was applied. If no answer arrives, the call is in doubt.
+
+Then the operation's key tells. The EXEC writes that key along with its effects, and every attempt
+watches it. If the key is there, the EXEC was applied. If not, writing the key first, by another
+attempt or as `VOID`, makes a late EXEC fail.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from inspect import isawaitable
 from time import monotonic
-from typing import Any
+from typing import Any, Literal
 
 from redis import exceptions as redis_errors
 
 from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
-from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
+from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
-from redis_locks.locks.with_blocks import refuse_in_loop
+from redis_locks.locks.with_blocks import Block
 from redis_locks.optimistic import conflicts
-from redis_locks.optimistic.clients import Server, Using, give_back, source_of
-from redis_locks.optimistic.execution import AsyncExecution, BlockingExecution, Execution
-from redis_locks.optimistic.operations import Operation
+from redis_locks.optimistic.clients import Using, give_back, source_of
+from redis_locks.optimistic.operations import VOID, Applied, Operation
 from redis_locks.optimistic.outcomes import (
     LinkFailed,
     is_applied,
@@ -33,8 +38,15 @@ from redis_locks.optimistic.outcomes import (
     require_answers,
     shaped,
 )
-from redis_locks.optimistic.packets import EXEC, MULTI, bulk, getting, pack_command, setting
-from redis_locks.optimistic.recovery import MEMORY_SECONDS, Applied, Doubt, now
+from redis_locks.optimistic.packets import (
+    EXEC,
+    MULTI,
+    bulk,
+    getting,
+    pack_command,
+    setting,
+    watching,
+)
 from redis_locks.optimistic.transaction import Transaction
 from redis_locks.values.keys import conflicts_key, operation_key
 
@@ -49,42 +61,23 @@ _ELSEWHERE = (
 _LONGEST_PAUSE = 0.25
 _LONGEST_QUEUE = 4.0
 _FIRST_REPAIR = 0.01
+_FIRST_LOOK = 0.02
+_LOOKS = 8
+"""How often a call in doubt asks what became of its EXEC."""
+MEMORY_SECONDS = 20.0
+"""Seconds for which the server remembers an operation without an id, besides two reply timeouts."""
 
-_BLOCKING = BlockingExecution()
-_ASYNC = AsyncExecution()
 
-
-def run(function: Callable[[Any], Any], plan: Transaction) -> Any:
+async def transact(function: Callable[[Any], Any], plan: Transaction, *, suspends: bool) -> Any:
     """Call `function` with a watching pipeline until what it queued is applied; return its value.
 
-    Blocks.
+    `suspends`: whether it runs in a task, and not in a thread, which it blocks.
 
     Raises:
         TooMuchContention: Others kept changing what was watched; nothing was applied.
         LockBackendError: Redis did not answer; the text says whether anything may be applied.
     """
-    refuse_in_loop("optimistic", "Decorate an `async def` function, or await optimistic.arun()")
-    return run_blocking(transact(_BLOCKING, function, plan))
-
-
-async def arun(function: Callable[[Any], Any], plan: Transaction) -> Any:
-    """Call `function` with a watching pipeline until what it queued is applied; see `run`."""
-    return await transact(_ASYNC, function, plan)
-
-
-def conflict_rates(using: Using, limit: int | None) -> list[conflicts.ConflictRate]:
-    """Return the rates of the keys with the most conflicts, highest first. Blocks."""
-    return run_blocking(_conflict_rates(_BLOCKING, using, limit))
-
-
-async def aconflict_rates(using: Using, limit: int | None) -> list[conflicts.ConflictRate]:
-    """Return the rates of the keys with the most conflicts; see `conflict_rates`."""
-    return await _conflict_rates(_ASYNC, using, limit)
-
-
-async def transact(execution: Execution, function: Callable[[Any], Any], plan: Transaction) -> Any:
-    """Do what `run` and `arun` do; suspends only where `execution` does."""
-    call = _Call(execution, function, plan)
+    call = _Call(function, plan, suspends=suspends)
     try:
         while True:
             try:
@@ -101,22 +94,25 @@ async def transact(execution: Execution, function: Callable[[Any], Any], plan: T
         if call.hold is not None:
             # What was written is safe without it.
             with suppress(LockError):
-                await execution.release(call.hold)
+                await call.hold.arelease() if suspends else call.hold.release()
 
 
-async def _conflict_rates(
-    execution: Execution, using: Using, limit: int | None
+async def conflict_rates(
+    using: Using, limit: int | None, *, suspends: bool
 ) -> list[conflicts.ConflictRate]:
+    """Return the rates of the keys with the most conflicts, highest first."""
     source = source_of(using)
     counters = conflicts_key(get_settings().prefix)
     last = -1 if limit is None else limit - 1
     try:
         server = source.server(counters)
-        driver = _links(execution, server)
+        driver = server.links(suspends=suspends)
         link = driver.take() or await driver.checkout()
         try:
-            pipe = execution.pipeline(server, link)
-            found = await execution.settle(pipe.zrevrange(counters, 0, last, withscores=True))
+            pipe = server.pipeline(link, suspends=suspends)
+            found = pipe.zrevrange(counters, 0, last, withscores=True)
+            if suspends:
+                found = await found
         finally:
             await give_back(driver, link, watches=False)
     except (LinkBroken, LinkFailed) as error:
@@ -141,9 +137,9 @@ class _Call:
     """
 
     def __init__(
-        self, execution: Execution, function: Callable[[Any], Any], plan: Transaction
+        self, function: Callable[[Any], Any], plan: Transaction, *, suspends: bool
     ) -> None:
-        self._execution = execution
+        self._suspends = suspends
         self._function = function
         self._plan = plan
         self._source = source = source_of(plan.using)
@@ -169,7 +165,10 @@ class _Call:
             wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label, scope="block"
         )
         try:
-            self.hold = await self._execution.hold(lock)
+            block = Block()  # the transaction: in that of a statement a loss would cancel the task
+            self.hold = (
+                await lock.aenter(block=block) if self._suspends else lock.enter(block=block)
+            )
         except LockError as refused:
             self._refused = refused
             return False
@@ -182,7 +181,13 @@ class _Call:
         else:
             # The others need about as long as we did. No fixed time would fit every network.
             longest = (monotonic() - self._started) * min(doubled, _LONGEST_QUEUE)
-        await self._execution.sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
+        await self._sleep(random.uniform(0, min(longest, _LONGEST_PAUSE)))  # noqa: S311 - jitter
+
+    async def _sleep(self, seconds: float) -> None:
+        if self._suspends:
+            await asyncio.sleep(seconds)
+        else:
+            time.sleep(seconds)  # noqa: ASYNC251 - it is meant to block
 
     async def attempt(self) -> Applied | None:
         """Watch, read, call the function, write.
@@ -193,7 +198,7 @@ class _Call:
         self._started = monotonic()
         question = self._plan.question
         server = self._source.server(question.keys[0])
-        driver = server.driver if not self._execution.suspends else server.of_loop()
+        driver = server.links(suspends=self._suspends)
         # Nobody else knows an id that we made: look only if an EXEC of ours went unanswered.
         looks = self._operation.given or self._sent is not None
         first = 2 if looks else 1
@@ -201,7 +206,7 @@ class _Call:
         if looks:
             packet += getting(self._marker)
         link, replies = await _asked(driver, packet + question.reads, first + len(question.names))
-        pipe, watches = self._execution.pipeline(server, link), True
+        pipe, watches = server.pipeline(link, suspends=self._suspends), True
         try:
             require_answers(replies[:first], link)
             if looks and (applied := self._applied(replies[1])):
@@ -209,7 +214,7 @@ class _Call:
             pipe.read = shaped(replies[first:], question.names, pipe.response_callbacks, link)
             value = self._function(pipe)
             if value is not None and isawaitable(value):
-                value = await self._execution.settle(value)
+                value = await self._awaited(value)
             pipe.require_protection()
             if not pipe.explicit_transaction:
                 return await self._settled() or Applied([] if self._plan.options.replies else value)
@@ -226,6 +231,14 @@ class _Call:
                 driver.checkin(link)
         return done
 
+    async def _awaited(self, value: Any) -> Any:
+        """Return the value of an awaitable that the function returned; blocking code cannot have it."""
+        if self._suspends:
+            return await value
+        getattr(value, "close", lambda: None)()
+        msg = "the function returned an awaitable; use optimistic.arun, or an async def function"
+        raise TypeError(msg)
+
     async def after(self, error: Exception) -> Applied | None:
         """Return what an EXEC in doubt has applied although the attempt failed. None: nothing was.
 
@@ -237,7 +250,10 @@ class _Call:
         if isinstance(error, _ELSEWHERE):
             self.failure = error
             with suppress(redis_errors.RedisError):
-                await self._execution.refresh(self._source)
+                if self._suspends:
+                    await asyncio.to_thread(self._source.refresh)
+                else:
+                    self._source.refresh()
             return None
         # The function failed, or the server refused. If an EXEC is in doubt, settle that first.
         self.failure = None
@@ -248,21 +264,78 @@ class _Call:
         applied = self._operation.applied(found)
         if applied is not None:
             self._require_no_replies()
-            return Applied(*applied)
-        if self._sent is not None:
-            self._doubt(self._sent).require_memory()
-        return None
+        else:
+            self._require_memory()
+        return applied
 
     async def _settled(self) -> Applied | None:
-        """Return what an EXEC in doubt has applied; None: none is in doubt any more."""
+        """Return what an EXEC in doubt has applied. None: none is in doubt, and none of the call ever will be applied.
+
+        Raises:
+            LockBackendError: Redis did not answer, or has forgotten by now.
+        """
         if self._sent is None:
             return None
-        done = await self._doubt(self._sent).settle()
-        if done is None:
-            self._sent = None
-        else:
-            self._require_no_replies()
-        return done
+        failure: Exception | None = None
+        for number in range(_LOOKS):
+            if number:
+                await self._sleep(min(_FIRST_LOOK * 2.0**number, _LONGEST_PAUSE))
+            try:
+                done = await self._found_or_void()
+            except (LinkBroken, redis_errors.RedisError) as error:
+                failure = error
+                continue
+            if done is False:
+                continue  # a late EXEC arrived, or another call's
+            if done is None:
+                self._require_memory()
+                self._sent = None
+            else:
+                self._require_no_replies()
+            return done
+        raise self._unknown() from failure
+
+    async def _found_or_void(self) -> Applied | Literal[False] | None:
+        """Return what was applied, or write to the operation's key, so that a late EXEC fails.
+
+        False: the key changed meanwhile.
+        """
+        marker = self._marker
+        driver = self._source.server(self._plan.keys[0]).links(suspends=self._suspends)
+        link: Any = driver.take() or await driver.checkout()
+        watches = True
+        try:
+            replies = await link.round_trip(watching(1) + marker + getting(marker), 2)
+            require_answers(replies, link)
+            applied = self._operation.applied(replies[1])
+            if applied is not None:
+                return applied
+            # Also over a VOID that another call left before our EXEC began to watch.
+            void = setting(marker, VOID, int(self._memory * 1000))
+            replies = await link.round_trip(MULTI + void + EXEC, 3)
+            require_answers(replies, link)
+            watches = False
+            return False if replies[-1] is None else None
+        except LinkBroken:
+            driver.drop_idle()
+            raise
+        finally:
+            await give_back(driver, link, watches=watches)
+
+    def _require_memory(self) -> None:
+        """Raise LockBackendError if the server may have forgotten an EXEC in doubt by now."""
+        if self._sent is not None and monotonic() - self._sent >= self._memory:
+            raise self._unknown()
+
+    def _unknown(self) -> LockBackendError:
+        advice = (
+            f"Repeat the call with operation_id={self._operation.id!r}: it is applied once at most"
+            if self._operation.given
+            else "Give an operation_id to be able to repeat such a call"
+        )
+        return LockBackendError(
+            f"{self._source.description} did not answer an EXEC, nor whether it is applied. {advice}"
+        )
 
     def _require_no_replies(self) -> None:
         """Raise LockBackendError if the caller wants the replies to an EXEC that were lost."""
@@ -272,12 +345,6 @@ class _Call:
                 "read what it wrote, and do not repeat it"
             )
             raise LockBackendError(msg)
-
-    def _doubt(self, since: float) -> Doubt:
-        return Doubt(
-            self._execution, self._source, self._plan.keys[0], self._operation, self._marker,
-            self._memory, since,
-        )  # fmt: skip
 
     @property
     def _memory(self) -> float:
@@ -293,7 +360,7 @@ class _Call:
         """
         counts, is_one_server = self._plan.escalate_to is not None, self._source.is_one_server
         if pipe.scripts:
-            await self._execution.settle(pipe.load_scripts())
+            await self._load_scripts(pipe)
         packed = [pack_command(words) for words, _ in pipe.command_stack]
         marker = self._operation.marker(value)
         packed.append(setting(self._marker, marker, int(self._memory * 1000)))
@@ -301,7 +368,7 @@ class _Call:
             packed += map(pack_command, self._counting(self._conflicts + 1))
         packet = b"".join((MULTI, *packed, EXEC))
         before = self._sent
-        self._sent = before or now()
+        self._sent = before or monotonic()
         replies = pipe.link.exchange_all(packet, len(packed) + 2)
         if replies is None:
             replies = await pipe.link.answer()
@@ -320,6 +387,11 @@ class _Call:
             return Applied(value)
         found = replies_of(pipe, replies[-1])
         return Applied([await each if isawaitable(each) else each for each in found])
+
+    async def _load_scripts(self, pipe: Any) -> None:
+        loading = pipe.load_scripts()
+        if self._suspends:
+            await loading
 
     async def give_up(self) -> Any:
         """Return what was applied after all, or raise why nothing was."""
@@ -349,14 +421,10 @@ class _Call:
         with suppress(LinkBroken, LockBackendError):
             commands = self._counting(attempts)
             server = self._source.server(conflicts_key(self._prefix))
-            driver = _links(self._execution, server)
+            driver = server.links(suspends=self._suspends)
             packet = b"".join(map(pack_command, commands))
             link, _ = await _asked(driver, packet, len(commands))
             driver.checkin(link)
-
-
-def _links(execution: Execution, server: Server) -> Driver:
-    return server.of_loop() if execution.suspends else server.driver
 
 
 async def _asked(driver: Driver, packet: bytes, number: int) -> tuple[Any, list[Any]]:

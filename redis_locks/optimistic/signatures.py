@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
-from redis_locks.decorators.calls import NamesRenderer, for_calls_of, signature_of
+from redis_locks.decorators.calls import NamesRenderer, for_calls_of, one_name_of, signature_of
 from redis_locks.drivers.server_link import pack_words
 from redis_locks.locks.data_commands import Command, checked_commands
 from redis_locks.locks.reads import plain_reads
@@ -70,16 +71,8 @@ def text_of(
     """
     if source is None:
         return None
-    render = _renderer(transaction, argument, source)
-
-    def one(args: Args, kwargs: Kwargs) -> str:
-        found = render(args, kwargs)
-        if len(found) != 1:
-            msg = f"{argument} must be one name, not {found!r}"
-            raise TypeError(msg)
-        return found[0]
-
-    return one
+    with _named(argument):
+        return one_name_of(argument, transaction, source)
 
 
 Keys = tuple[str, ...]
@@ -98,12 +91,11 @@ def question_of(transaction: Callable[..., Any], watch: Watch, read: Read) -> Qu
     if callable(watch) or callable(read):
         keys, reads = _keys_of(transaction, watch), _reads_of(transaction, read)
         return lambda args, kwargs: Question.of(keys(args, kwargs), reads(args, kwargs))
-    watched, commands = _templates(watch), plain_reads(checked_commands(read, "read"))
+    watched = tuple(dict.fromkeys(_templates(watch)))
+    commands = plain_reads(checked_commands(read, "read"))
     texts = _texts(transaction, watched, commands)
-    if any(map(_is_template, texts)):
-        return _filled_in(texts, len(watched), commands)
-    keys, reads = _keys_of(transaction, watched), _reads_of(transaction, commands)
-    return Question.of(keys((), {}), reads((), {}))
+    question = _filled_in(texts, len(watched), commands)
+    return question if any(map(_is_template, texts)) else question((), {})
 
 
 def _filled_in(texts: Texts, watched: int, commands: Reads) -> QuestionOf:
@@ -182,8 +174,15 @@ def _is_template(text: bytes | str) -> bool:
 
 
 def _renderer(transaction: Callable[..., Any], argument: str, *sources: object) -> NamesRenderer:
-    try:
+    with _named(argument):
         return for_calls_of(transaction, *sources)
+
+
+@contextmanager
+def _named(argument: str) -> Iterator[None]:
+    """Name the argument in an error about its templates."""
+    try:
+        yield
     except (TypeError, ValueError) as error:
         msg = f"{argument}: {error}"
         raise type(error)(msg) from None

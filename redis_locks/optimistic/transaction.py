@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.drivers.resp import UNFINISHED, new_reader, pack
 from redis_locks.locks.data_commands import to_bytes
+from redis_locks.locks.options import remembered
 from redis_locks.locks.reads import keys_of_read
 from redis_locks.optimistic.packets import bulk, watching
 from redis_locks.values.arguments import flag, whole_number
@@ -61,24 +61,8 @@ class TransactionOptions:
             raise ValueError(msg)
 
 
-_known_options = lru_cache(maxsize=256, typed=True)(TransactionOptions)
-
-
-def options_of(
-    attempts: int,
-    remember: float,
-    escalate_after: int,
-    wait: float | Unset | None,
-    replies: bool,  # noqa: FBT001 - as given
-) -> TransactionOptions:
-    """Return the options, which are checked once.
-
-    Raises TypeError and ValueError for what cannot be meant.
-    """
-    try:
-        return _known_options(attempts, remember, escalate_after, wait, replies)
-    except TypeError:  # for one that cannot be hashed, it has not been checked yet
-        return TransactionOptions(attempts, remember, escalate_after, wait, replies)
+options_of = remembered(TransactionOptions)
+"""Returns the options, checked once for all transactions that are told the same."""
 
 
 def checked_using(using: Using) -> Using:
@@ -91,7 +75,8 @@ def checked_using(using: Using) -> Using:
     return using
 
 
-class Question(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Question:
     """What a transaction watches and reads: its first packet, into which the operation's key goes, watched as well."""
 
     keys: tuple[str, ...]
@@ -132,26 +117,16 @@ def names_of(commands: Reads) -> tuple[str, ...]:
     return tuple(to_bytes(command[0]).decode().upper() for command in commands)
 
 
+@dataclass(slots=True, eq=False)
 class Transaction:
     """One call: the options, and what its arguments fill in, which are checked already."""
 
-    __slots__ = ("escalate_to", "label", "operation_id", "options", "question", "using")
-
-    def __init__(
-        self,
-        options: TransactionOptions,
-        using: Using,
-        question: Question,
-        label: str,
-        operation_id: str | None,
-        escalate_to: str | None,
-    ) -> None:
-        self.options = options
-        self.using = using
-        self.question = question
-        self.label = label
-        self.operation_id = operation_id
-        self.escalate_to = escalate_to
+    options: TransactionOptions
+    using: Using
+    question: Question
+    label: str
+    operation_id: str | None = None
+    escalate_to: str | None = None
 
     @property
     def keys(self) -> tuple[str, ...]:

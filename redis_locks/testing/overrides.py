@@ -131,7 +131,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             msg = "override_locks('unavailable'): nothing answers"
             raise RedisConnectionError(msg)
 
-    async def _transact(self, _execution: object, _function: object, plan: Transaction) -> NoReturn:
+    async def _transact(self, _function: object, plan: Transaction, *, suspends: bool) -> NoReturn:  # noqa: ARG002 - as `transact`
         if self._outcome in ("busy", "full"):
             msg = f"override_locks({self._outcome!r}): {', '.join(plan.keys)} kept changing. Nothing was written"
             raise TooMuchContention(msg, plan.keys, plan.options.attempts)

@@ -20,7 +20,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 from unittest.mock import Mock
 
 from django.apps import apps
@@ -295,7 +295,7 @@ def keywords(function: Any) -> dict[str, Any]:
     written = getattr(called, "__annotations__", {}).get("options")
     if not str(written).startswith("Unpack["):
         return {}
-    (options,) = get_args(get_type_hints(called)["options"])
+    options = called.__globals__[written.removeprefix("Unpack[").removesuffix("]")]
     return dict(options.__annotations__)
 
 

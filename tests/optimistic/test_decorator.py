@@ -155,7 +155,7 @@ def test_a_method_is_referred_to_run() -> None:
 
 def test_one_lock_is_escalated_to(name: str) -> None:
     decorate = optimistic(watch=name, escalate_to=lambda account: ["a", "b"])  # type: ignore[arg-type,return-value]
-    with pytest.raises(TypeError, match="escalate_to must be one name"):
+    with pytest.raises(ValueError, match="escalate_to has one name"):
         decorate(work)(1)
 
 

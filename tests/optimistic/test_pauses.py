@@ -31,7 +31,7 @@ def test_pauses_differ_and_are_no_longer_than_a_few_attempts_take(
         pauses.append(random.uniform(least, most))
         return pauses[-1]
 
-    pause_by(monkeypatch, note, count(0.0, takes))
+    pause_by(monkeypatch, note, count(0.0, takes / 2))
     body = Adding(name, 1, lambda _: client.incr(name))
     with pytest.raises(TooMuchContention):
         side.run(body, name, attempts=tries)

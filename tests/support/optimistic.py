@@ -11,7 +11,7 @@ import pytest
 
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import BlockingLink
-from redis_locks.optimistic import conflicts, recovery, retries
+from redis_locks.optimistic import conflicts, retries
 from redis_locks.optimistic.clients import Cluster, source_of
 from redis_locks.optimistic.packets import EXEC
 
@@ -50,14 +50,17 @@ def keep_conflicts_of(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
 
 def outcomes_are_late(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """The next outcome is looked for so many seconds after its request was sent."""
-    now = recovery.monotonic()
-    sent = iter([now])
-    monkeypatch.setattr(recovery, "monotonic", lambda: next(sent, now + seconds))
+    now = retries.monotonic()
+    begun_and_sent = iter([now, now])
+    monkeypatch.setattr(retries, "monotonic", lambda: next(begun_and_sent, now + seconds))
 
 
 def pause_by(
     monkeypatch: pytest.MonkeyPatch, draw: Callable[[float, float], float], ticks: Iterator[float]
 ) -> None:
-    """Draw each pause between two bounds by `draw`, by a clock that tells `ticks`."""
+    """Draw each pause between two bounds by `draw`.
+
+    The clock tells `ticks`: at the start of an attempt, at its EXEC, and at the pause.
+    """
     monkeypatch.setattr(retries, "random", SimpleNamespace(uniform=draw))
     monkeypatch.setattr(retries, "monotonic", lambda: next(ticks))
