@@ -109,7 +109,7 @@ async def conflict_rates(
         driver = server.links(suspends=suspends)
         link = driver.take() or await driver.checkout()
         try:
-            pipe = server.pipeline(link, suspends=suspends)
+            pipe: Any = server.pipeline(link, suspends=suspends)
             found = pipe.zrevrange(counters, 0, last, withscores=True)
             if suspends:
                 found = await found

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db.models import Model
@@ -19,7 +19,7 @@ from redis_locks.locks.scope import Scope
 from redis_locks.locks.transactions import Keepers
 from redis_locks.protocol.store import Refused
 from redis_locks.rows.names import Row, row_of
-from redis_locks.rows.reentrancy import Earlier
+from redis_locks.rows.row_holds import RowHolds
 from redis_locks.rows.sets import RowSet, escalated, fitting, rows_in
 from redis_locks.rows.sources import Candidate, RowSource
 from redis_locks.rows.sqlite import require_lock_at_begin
@@ -82,28 +82,6 @@ def _whole(hold: Hold) -> set[str]:
     return {*hold.lease.names} - hold.lease.intents
 
 
-class _Locked(NamedTuple):
-    """Candidates that are locked now, and the new holds, with the rows of each, of what was not locked before."""
-
-    candidates: Sequence[Candidate]
-    holds: dict[Hold, Sequence[Row]]
-
-
-_NOTHING: Final = _Locked((), {})
-
-
-@dataclass(slots=True)
-class _Part:
-    """What one reading of candidates led to."""
-
-    earlier: Earlier
-    locked: _Locked = _NOTHING
-
-    @property
-    def holds(self) -> list[Hold]:
-        return [*self.locked.holds, *self.earlier.nested]
-
-
 @dataclass(frozen=True, slots=True)
 class Locking(Generic[M]):
     """Which rows to lock, and how. `options` are those of `Lock`."""
@@ -127,24 +105,20 @@ class Locking(Generic[M]):
         keepers, most = self._keepers(side), self.source.limit
         seen: set[Any] = set()
         found: list[M] = []
-        parts: list[_Part] = []
+        readings: list[RowHolds] = []
         try:
             while most is None or len(found) < most:
                 since = monotonic()
                 candidates = await _read(side, self._candidates, seen)
                 if not candidates:
                     break
-                part = _Part(Earlier(side, keepers, self.mode))
-                parts.append(part)
+                readings.append(holds := RowHolds(side, keepers, self.mode))
                 left = None if most is None else most - len(found)
-                part.locked = await self._lock(
-                    side, part.earlier, candidates, wait, until, since, left
-                )
-                locked = part.locked.candidates
+                locked = await self._lock(side, holds, candidates, wait, until, since, left)
                 rows = await self._still(side, locked)
                 found += rows[:left]
                 if not rows:
-                    await _let_go(side, parts.pop().holds)
+                    await _let_go(side, readings.pop().to_release)
                 elif not self.skip_locked or left is None:
                     break
                 if self.skip_locked:
@@ -153,14 +127,17 @@ class Locking(Generic[M]):
                     # joins them with others.
                     tried = locked if len(locked) == left else candidates
                     seen.update(each.pk for each in tried)
-            for hold in _holds_of(parts):
+            for hold in _to_release(readings):
                 # The first ones may be over by now, and those who had their rows since have lower
                 # fencing tokens than the last one.
                 hold.check()
         except BaseException as error:
-            await _let_go(side, _holds_of(parts), error)
+            await _let_go(side, _to_release(readings), error)
             raise
-        return _done(parts, found)
+        done = LockedRows(found)
+        done.holds = tuple([hold for holds in readings for hold in holds.keep()])
+        done.hold = max(done.holds, key=lambda hold: hold.fencing_token, default=None)
+        return done
 
     def _candidates(self, seen: set[Any]) -> list[Candidate]:
         require_lock_at_begin(self.source.database)
@@ -179,20 +156,21 @@ class Locking(Generic[M]):
     async def _lock(
         self,
         side: Side,
-        earlier: Earlier,
+        holds: RowHolds,
         candidates: Sequence[Candidate],
         wait: float | None,
         until: float | None,
         since: float,
         most: int | None,
-    ) -> _Locked:
-        groups = [earlier.missing(each.rows) for each in candidates]
+    ) -> Sequence[Candidate]:
+        """Return the candidates that are locked now."""
+        groups = [holds.missing(each.rows) for each in candidates]
         rows = rows_in(groups)
         if self.skip_locked or not rows:
-            return await self._take_free(side, candidates, groups, since, most)
+            return await self._take_free(side, holds, candidates, groups, since, most)
         missing = escalated(rows)
         if missing is not rows:
-            earlier.refuse_own(
+            holds.refuse_own(
                 missing, "to lock so many rows, lock the model with lock_model() first"
             )
         wanted = RowSet(missing, self.mode, **self.options)
@@ -200,16 +178,18 @@ class Locking(Generic[M]):
         outcome = await wanted.acquire_all(side, left)
         if isinstance(outcome, Refused):
             raise not_available(wanted.names[outcome.place], outcome, wait)
-        return _Locked(candidates, {outcome: missing})
+        holds.acquired[outcome] = missing
+        return candidates
 
     async def _take_free(
         self,
         side: Side,
+        holds: RowHolds,
         candidates: Sequence[Candidate],
         groups: Sequence[Sequence[Row]],
         since: float,
         limit: int | None,
-    ) -> _Locked:
+    ) -> Sequence[Candidate]:
         """Take what is free: all at once by the lock of the model, or as many at a time as fit into one hold."""
         rows = rows_in(groups)
         whole = escalated(rows)
@@ -217,28 +197,22 @@ class Locking(Generic[M]):
             wanted = RowSet(whole, self.mode, **self.options)
             outcome = await wanted.acquire_all(side, 0.0)
             if not isinstance(outcome, Refused):
-                return _Locked(candidates, {outcome: whole})
+                holds.acquired[outcome] = whole
+                return candidates
         most, done = limit or len(groups), 0
         chosen: list[Candidate] = []
-        holds: dict[Hold, Sequence[Row]] = {}
-        try:
-            while done < len(groups) and len(chosen) < most:
-                part = groups[done : done + fitting(groups[done : done + MAX_SET])]
-                rows, hold = rows_in(part), None
-                found = list(range(min(len(part), most - len(chosen))))
-                if rows:
-                    wanted = RowSet(rows, self.mode, **self.options)
-                    hold, found = await wanted.take_free(
-                        side, part, most - len(chosen), since=since
-                    )
-                if hold is not None:
-                    holds[hold] = rows_in(part[number] for number in found)
-                chosen += (candidates[done + number] for number in found)
-                done += len(part)
-        except BaseException as error:
-            await _let_go(side, holds, error)
-            raise
-        return _Locked(chosen, holds)
+        while done < len(groups) and len(chosen) < most:
+            part = groups[done : done + fitting(groups[done : done + MAX_SET])]
+            rows, hold = rows_in(part), None
+            found = list(range(min(len(part), most - len(chosen))))
+            if rows:
+                wanted = RowSet(rows, self.mode, **self.options)
+                hold, found = await wanted.take_free(side, part, most - len(chosen), since=since)
+            if hold is not None:
+                holds.acquired[hold] = rows_in(part[number] for number in found)
+            chosen += (candidates[done + number] for number in found)
+            done += len(part)
+        return chosen
 
     async def _still(self, side: Side, locked: Sequence[Candidate]) -> list[M]:
         """Return the rows as they are now; none if a lock for one of them is missing."""
@@ -249,18 +223,8 @@ class Locking(Generic[M]):
         return found if all(had.issuperset(candidate.rows) for candidate in now) else []
 
 
-def _holds_of(parts: Iterable[_Part]) -> list[Hold]:
-    return [hold for part in parts for hold in part.holds]
-
-
-def _done(parts: Iterable[_Part], found: list[M]) -> LockedRows[M]:
-    rows = LockedRows(found)
-    for part in parts:
-        for hold, taken in part.locked.holds.items():
-            part.earlier.keep(hold, taken)
-        rows.holds += (*part.locked.holds, *part.earlier.used())
-    rows.hold = max(rows.holds, key=lambda hold: hold.fencing_token, default=None)
-    return rows
+def _to_release(readings: Iterable[RowHolds]) -> list[Hold]:
+    return [hold for holds in readings for hold in holds.to_release]
 
 
 async def _read(side: Side, work: Callable[..., T], *args: Any) -> T:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, NoReturn, Self, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 from django.db.models import Model
 
@@ -51,6 +52,31 @@ class _Asked:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
+
+
+_NOT_A_PART = (
+    "select_for_lock() locks rows when its own queryset is read. As a part of another query, such as a subquery or "
+    "a union, it would lock nothing. Lock first: rows = list(...select_for_lock()). Then write "
+    "pk__in=[row.pk for row in rows]"
+)
+
+
+def _refuse_locked(*querysets: object) -> None:
+    for each in querysets:
+        if isinstance(each, RedisLockQuerySet):
+            each.refuse_as_part()
+
+
+def _refusing(method: str) -> Any:
+    """Return Django's method, which raises NotImplementedError if the rows of a queryset that it combines are to be locked."""
+    of_django = getattr(FencedQuerySet, method)
+
+    @wraps(of_django)
+    def refusing(rows: Any, *others: Any, **options: Any) -> Any:
+        _refuse_locked(rows, *others)
+        return of_django(rows, *others, **options)
+
+    return refusing
 
 
 class RedisLockQuerySet(FencedQuerySet[M]):
@@ -260,51 +286,14 @@ class RedisLockQuerySet(FencedQuerySet[M]):
 
     bulk_create.alters_data = True  # type: ignore[attr-defined]  # as above
 
-    def union(self, *others: Any, all: bool = False) -> Self:  # noqa: A002 - Django's
-        """Return the rows of all querysets.
-
-        Raises NotImplementedError if one of them is to be locked.
-        """
-        _refuse_locked(self, *others)
-        return super().union(*others, all=all)
-
-    def intersection(self, *others: Any) -> Self:
-        """Return the rows that all querysets have; see `union`."""
-        _refuse_locked(self, *others)
-        return super().intersection(*others)
-
-    def difference(self, *others: Any) -> Self:
-        """Return the rows that the others have not; see `union`."""
-        _refuse_locked(self, *others)
-        return super().difference(*others)
-
-    def raw(self, *args: Any, **kwargs: Any) -> Any:
-        """Run SQL, as Django's ``raw`` does.
-
-        Raises NotImplementedError if rows are to be locked.
-        """
-        _refuse_locked(self)
-        return super().raw(*args, **kwargs)
-
-    def resolve_expression(self, *args: Any, **kwargs: Any) -> Any:
-        """Be a subquery of another query.
-
-        Raises NotImplementedError if the rows are to be locked.
-        """
-        _refuse_locked(self)
-        return super().resolve_expression(*args, **kwargs)
-
-    def __and__(self, other: Any) -> Any:
-        _refuse_locked(self, other)
-        return super().__and__(other)
-
-    def __or__(self, other: Any) -> Any:
-        _refuse_locked(self, other)
-        return super().__or__(other)
-
-    def __xor__(self, other: Any) -> Any:
-        _refuse_locked(self, other)
-        return super().__xor__(other)
+    if not TYPE_CHECKING:  # for type checkers these are Django's
+        union, intersection, difference, raw, resolve_expression, __and__, __or__, __xor__ = map(
+            _refusing,
+            (
+                *("union", "intersection", "difference", "raw"),
+                *("resolve_expression", "__and__", "__or__", "__xor__"),
+            ),
+        )
 
     def _combined_after(self, other: object) -> Any:
         # Python asks the subclass first, so Django's own queryset on the left is combined after
@@ -343,16 +332,3 @@ class RedisLockQuerySet(FencedQuerySet[M]):
             self._result_cache = list(rows)
             self._prefetch_done = True
         super()._fetch_all()
-
-
-_NOT_A_PART = (
-    "select_for_lock() locks rows when its own queryset is read. As a part of another query, such as a subquery or "
-    "a union, it would lock nothing. Lock first: rows = list(...select_for_lock()). Then write "
-    "pk__in=[row.pk for row in rows]"
-)
-
-
-def _refuse_locked(*querysets: object) -> None:
-    for each in querysets:
-        if isinstance(each, RedisLockQuerySet):
-            each.refuse_as_part()

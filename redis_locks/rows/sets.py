@@ -63,7 +63,7 @@ class RowSet(Lock):
         self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> None:
-        """What the caller has is looked for before: see `Earlier`."""
+        """What the caller has is looked for before: see `RowHolds`."""
 
     async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
         """Return a hold of all rows, or the refusal of one that was still held after `wait` seconds."""

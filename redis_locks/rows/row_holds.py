@@ -1,4 +1,4 @@
-"""Rows that the transaction, thread or task has locked already, and that need no further lock."""
+"""The holds of some rows: new ones, and those that the transaction, thread or task has already."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from redis_locks.rows.sets import RowHold, models_of
 from redis_locks.values import modes
 
 
-class Earlier:
-    """The holds that the caller has already, of the rows that it wants to lock in `mode`.
+class RowHolds:
+    """The holds of the rows that one reading found, which the caller wants to lock in `mode`.
 
-    A hold that the transaction keeps is used as it is. In any other hold of the thread or task, a
-    new one is nested.
+    A hold that the transaction keeps is used as it is. In any other hold that the thread or task
+    has already, a new one is nested.
     """
 
     def __init__(self, side: Side, keepers: Keepers | None, mode: modes.RowMode) -> None:
+        self.acquired: dict[Hold, Sequence[Row]] = {}
+        """The rows of each new hold."""
         self._backend = side.backend
         self._side = side
         self._keepers = keepers
@@ -30,16 +32,18 @@ class Earlier:
         self._nested: dict[Lease, Hold] = {}
 
     @property
-    def nested(self) -> list[Hold]:
-        """The holds that were nested, to be released."""
-        return list(self._nested.values())
+    def to_release(self) -> list[Hold]:
+        """The holds that were acquired or nested."""
+        return [*self.acquired, *self._nested.values()]
 
-    def used(self) -> list[Hold]:
-        """Return the holds of the rows. From now on the transaction keeps the nested ones, too."""
+    def keep(self) -> list[Hold]:
+        """Return the holds of the rows. From now on the transaction, if there is one, keeps all of them."""
         if self._keepers is not None:
+            for hold, rows in self.acquired.items():
+                self._keepers.keep(hold, self._taken(rows))
             for lease, hold in self._nested.items():
                 self._keepers.keep(hold, taken_by(lease, self._backend))
-        return [*self._kept, *self._nested.values()]
+        return [*self.acquired, *self._kept, *self._nested.values()]
 
     def missing(self, rows: Iterable[Row]) -> list[Row]:
         """Return the rows that are not locked yet.
@@ -59,11 +63,6 @@ class Earlier:
         """Raise LockError with this advice if the caller itself has a lock that excludes those of `rows`."""
         wanted = self._taken(rows)
         refuse_waiting_for_itself(self._found(wanted.names), wanted, advice=advice)
-
-    def keep(self, hold: Hold, rows: Sequence[Row]) -> None:
-        """Let the transaction, if there is one, keep the new hold of `rows` until it ends."""
-        if self._keepers is not None:
-            self._keepers.keep(hold, self._taken(rows))
 
     def _has(self, row: Row) -> bool:
         if self._keepers is not None:
