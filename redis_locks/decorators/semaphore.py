@@ -12,7 +12,7 @@ from redis_locks.decorators.redis_lock import (
     redis_lock,
 )
 from redis_locks.locks.options import PermitOptions, varied
-from redis_locks.values.arguments import whole_number
+from redis_locks.values.arguments import refuse_unknown, whole_number
 
 MAX_CAPACITY = 1_000_000
 
@@ -107,9 +107,7 @@ class Semaphore(redis_lock[Otherwise]):
         **options: Unpack[PermitCallOptions],
     ) -> None:
         whole_number(1, MAX_CAPACITY)(capacity, "capacity")
-        if wrong := options.keys() - PermitCallOptions.__optional_keys__:
-            msg = f"Semaphore has no argument {min(wrong)!r}"
-            raise TypeError(msg)
+        refuse_unknown(options, PermitCallOptions.__optional_keys__, "Semaphore")
         super().__init__(name, on_conflict=on_conflict, **options)
         self.options = varied(self.options, mode=f"permit:{capacity}")
 

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from django.core.exceptions import SynchronousOnlyOperation
@@ -256,12 +255,7 @@ class Hold:
         return self
 
     @block_exit
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
         self.end_block(exc)
 
@@ -289,10 +283,7 @@ class Hold:
 
     @async_block_exit
     async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc: BaseException | None, traceback: object
     ) -> None:
         """Release; see `__exit__`. A cancellation for the loss of the hold becomes LockLost."""
         await self.aend_block(exc)

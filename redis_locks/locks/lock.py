@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable
 from functools import lru_cache
 from math import inf
-from types import TracebackType
 from typing import Any, Final, Unpack
 
 from redis_locks.conf.name_function import NameKind, server_names
@@ -303,12 +302,7 @@ class Lock:
         return hold
 
     @block_exit
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
         self._blocks.pop().end(exc)
 
@@ -326,10 +320,7 @@ class Lock:
 
     @async_block_exit
     async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc: BaseException | None, traceback: object
     ) -> None:
         """Release; see `__exit__`."""
         await self._blocks.pop().aend(exc)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import inf
 from time import monotonic
-from types import TracebackType
 
 from redis_locks.protocol.retry import Bound, bounds
 from redis_locks.values.durations import wait_seconds
@@ -25,12 +24,7 @@ class _Block:
     def __enter__(self) -> None:
         bounds.set((*bounds.get(), self._own()))
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         # Not simply the last: a generator that is closed elsewhere leaves its blocks in another
         # context.
         around = bounds.get()

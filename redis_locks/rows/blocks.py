@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from types import TracebackType
-from typing import Any, Generic, Never, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, Never, TypedDict, TypeVar, Unpack
 
 from django.db.models import Manager, Model, QuerySet
 
@@ -14,8 +14,9 @@ from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.lock import Lock, Side
-from redis_locks.locks.scope import Scope, ScopeName
+from redis_locks.locks.lock import Side
+from redis_locks.locks.options import options_of
+from redis_locks.locks.scope import ScopeName
 from redis_locks.locks.timeouts import bounded
 from redis_locks.locks.with_blocks import (
     Block,
@@ -29,7 +30,7 @@ from redis_locks.protocol.retry import at_last
 from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locked_rows import LockedRows, Locking
 from redis_locks.rows.sources import QuerySource, RowSource
-from redis_locks.values.arguments import flag
+from redis_locks.values.arguments import flag, refuse_unknown
 from redis_locks.values.arguments import limit as most
 from redis_locks.values.durations import wait_seconds
 from redis_locks.values.modes import RowMode, row_mode
@@ -73,6 +74,17 @@ class _AllHolds:
 
     def leave_behind(self) -> None:
         """Nothing: the block has each hold as well."""
+
+
+class RowOptions(TypedDict, total=False):
+    """The options of a lock that locks of rows and models have, too; `Lock` says what they do."""
+
+    lease: float | Unset
+    renew: bool | Unset
+    using: str | None
+    label: str | None
+    scope: ScopeName
+    commit_guard: bool
 
 
 class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a function
@@ -129,28 +141,23 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         of: Sequence[str] = (),
         wait: float | Unset | None = UNSET,
         limit: int | None = None,
-        lease: float | Unset = UNSET,
-        renew: bool | Unset = UNSET,
-        using: str | None = None,
-        label: str | None = None,
-        scope: ScopeName = "auto",
-        commit_guard: bool = True,
+        **options: Unpack[RowOptions],
     ) -> None:
         if others or isinstance(mode, Model | QuerySet):
             msg = "lock_rows() takes several instances as a list: lock_rows([first, second])"
             raise TypeError(msg)
         self._wait = checked_wait(wait, nowait=nowait, skip_locked=skip_locked)
-        options: dict[str, Any] = {"lease": lease, "renew": renew, "using": using, "label": label}
-        Lock("rows", **options)  # raises now what is wrong with them, not at the acquire
+        refuse_unknown(options, RowOptions.__optional_keys__, "lock_rows")
+        checked = options_of(**options)  # raises now what is wrong with them, not at the acquire
         source = _source(rows, checked_of(of), most(limit, lowest=1), skip_locked=skip_locked)
-        self._using = using
+        self._using = checked.using
         self._locking: Locking[M] = Locking(
             source,
             row_mode(mode),
             skip_locked,
-            Scope(scope, source.database, commit_guard),
             # The guard looks at row locks whatever database commits.
-            {**options, "scope": scope, "commit_guard": commit_guard},
+            replace(checked.scope, database=source.database),
+            options,
         )
         self._block = Block()
         self._asked = False
@@ -215,12 +222,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         return rows
 
     @block_exit
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         """Release. Raises LockLost if the hold was lost, unless the body raised already."""
         self._block.end(exc)
 
@@ -239,10 +241,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
 
     @async_block_exit
     async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc: BaseException | None, traceback: object
     ) -> None:
         """Release; see `__exit__`."""
         await self._block.aend(exc)

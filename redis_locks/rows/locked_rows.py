@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from time import monotonic
@@ -90,7 +90,7 @@ class Locking(Generic[M]):
     mode: modes.RowMode
     skip_locked: bool
     scope: Scope
-    options: dict[str, Any]
+    options: Mapping[str, Any]
 
     async def lock(self, side: Side, wait: float | None) -> LockedRows[M]:
         """Return the rows, locked and read again.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from django.db import router
 from django.db.models import Model, QuerySet
 
 from redis_locks.conf.settings import UNSET, Unset
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import varied
-from redis_locks.locks.scope import ScopeName
-from redis_locks.rows.blocks import checked_wait
+from redis_locks.rows.blocks import RowOptions, checked_wait
 from redis_locks.rows.names import model_lock_name
+from redis_locks.values.arguments import refuse_unknown
 from redis_locks.values.modes import RowMode, row_mode
 
 
@@ -50,27 +52,18 @@ class lock_model(Lock):  # noqa: N801 - used as a block, so it reads like a func
         nowait: bool = False,
         wait: float | Unset | None = UNSET,
         database: str | None = None,
-        lease: float | Unset = UNSET,
-        renew: bool | Unset = UNSET,
-        using: str | None = None,
-        label: str | None = None,
-        scope: ScopeName = "auto",
-        commit_guard: bool = True,
+        **options: Unpack[RowOptions],
     ) -> None:
         if not _has_table(model):
             raise _no_model(model)
+        refuse_unknown(options, RowOptions.__optional_keys__, "lock_model")
         alias = database if database is not None else router.db_for_write(model)
         super().__init__(
             model_lock_name(model, alias),
             wait=checked_wait(wait, nowait=nowait, skip_locked=False),
-            lease=lease,
-            renew=renew,
-            using=using,
-            label=label,
-            scope=scope,
             database=alias,
-            commit_guard=commit_guard,
             on_unavailable="raise",  # as rows do
+            **options,
         )
         self.options = varied(self.options, mode=row_mode(mode))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from types import TracebackType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -40,6 +39,7 @@ from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.functions import check_name, decorate
 from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import JobTerms, OnConflict
+from redis_locks.values.arguments import refuse_unknown
 from redis_locks.values.keys import validate_name
 
 P = ParamSpec("P")
@@ -91,10 +91,10 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
     Args:
         name: As for ``redis_lock``. On a function: a template over its parameters, a callable, or
             None for the function's own name. In a block: the literal name.
-        max_attempts: How often the job is tried, the first time included. An attempt counts
-            from its start, however it ends.
+        max_attempts: How often the job is tried, the first time included; 3 times, if it is not
+            given. An attempt counts from its start, however it ends.
         done_ttl: Seconds for which the server remembers that the job is done or, after its last
-            attempt ended, how many attempts there were. Then the job starts anew.
+            attempt ended, how many attempts there were. Then the job starts anew. Not given: a day.
         store_result: Whether the function's value is stored, as JSON of at most 1 MiB, for later
             calls. Otherwise these return None. The call that does the job returns what later calls
             get: a tuple comes back as a list, a date as text.
@@ -157,35 +157,14 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         self,
         name: str | Callable[..., str] | None = None,
         *,
-        max_attempts: int = 3,
-        done_ttl: float = 86_400.0,
         store_result: bool = False,
-        wait: float | Unset | None = 0.0,
-        lease: float | Unset = UNSET,
-        renew: bool | Unset = UNSET,
-        using: str | None = None,
-        label: str | None = None,
         on_conflict: OnConflict = None,
-        encoder: type[json.JSONEncoder] | None = None,
-        decoder: type[json.JSONDecoder] | None = None,
-        record: type[RunOnceRecord] | None = None,
+        **options: Unpack[JobOptions],
     ) -> None:
         check_name(name)
         self._name_source = validate_name(name) if isinstance(name, str) else name
-        self._terms = JobTerms(
-            max_attempts=max_attempts,
-            done_ttl=done_ttl,
-            store_result=store_result,
-            wait=wait,
-            lease=lease,
-            renew=renew,
-            using=using,
-            label=label,
-            on_conflict=on_conflict,
-            encoder=encoder,
-            decoder=decoder,
-            record=record,
-        )
+        refuse_unknown(options, JobOptions.__optional_keys__, "run_once")
+        self._terms = JobTerms(store_result=store_result, on_conflict=on_conflict, **options)
         self._blocks = CalledBlocks()
 
     @overload
@@ -246,12 +225,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         return attempt
 
     @block_exit
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         """End the attempt; raises LockLost if the lock was lost, unless the body raised already."""
         self._blocks.pop().end(exc)
 
@@ -272,10 +246,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
 
     @async_block_exit
     async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
+        self, exc_type: object, exc: BaseException | None, traceback: object
     ) -> None:
         """End the attempt; see `__exit__`."""
         await self._blocks.pop().aend(exc)

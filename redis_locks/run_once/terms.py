@@ -40,17 +40,17 @@ class JobTerms:
         ValueError: An argument is out of range.
     """
 
-    max_attempts: int
-    done_ttl: float
-    store_result: bool
-    wait: float | Unset | None
-    lease: float | Unset
-    renew: bool | Unset
-    using: str | None
-    label: str | None
-    on_conflict: OnConflict
-    encoder: type[json.JSONEncoder] | None
-    decoder: type[json.JSONDecoder] | None
+    max_attempts: int = 3
+    done_ttl: float = 86_400.0
+    store_result: bool = False
+    wait: float | Unset | None = 0.0
+    lease: float | Unset = UNSET
+    renew: bool | Unset = UNSET
+    using: str | None = None
+    label: str | None = None
+    on_conflict: OnConflict = None
+    encoder: type[json.JSONEncoder] | None = None
+    decoder: type[json.JSONDecoder] | None = None
     record: type[RunOnceRecord] | None = None
     """The model whose rows say which jobs are done."""
     template: str | None = None

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+
+
+def refuse_unknown(options: Mapping[str, object], known: Collection[str], what: str) -> None:
+    """Raise TypeError if `what` gets an option that is not one of the known ones."""
+    if wrong := options.keys() - known:
+        msg = f"{what} has no argument {min(wrong)!r}"
+        raise TypeError(msg)
 
 
 def flag(value: object, argument: str) -> bool:
