@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from django.conf import settings as django_settings
+from django.core.checks import Error
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
@@ -100,44 +101,24 @@ class Settings(NamedTuple):
         return round(self.lease * 1000)
 
 
-class Problem(NamedTuple):
-    """One thing that is wrong with REDIS_LOCKS and how to put it right."""
-
-    id: str
-    message: str
-    hint: str
-
-    def __str__(self) -> str:
-        return f"{self.message} {self.hint}"
-
-
 NOT_A_DICT = "redis_locks.E001"
 UNKNOWN_ENTRY = "redis_locks.E002"
 BAD_VALUE = "redis_locks.E003"
 
 
-def problems(configured: object) -> list[Problem]:
-    """Everything that is wrong with ``configured``, a value of REDIS_LOCKS."""
+def problems(configured: object) -> list[Error]:
+    """Everything that is wrong with ``configured``, a value of REDIS_LOCKS, and how to put it right."""
     if not isinstance(configured, Mapping):
-        return [
-            Problem(
-                NOT_A_DICT,
-                f"REDIS_LOCKS must be a dictionary, not {type(configured).__name__}.",
-                'Write REDIS_LOCKS = {"CONNECTION": "default"}.',
-            )
-        ]
+        msg = f"REDIS_LOCKS must be a dictionary, not {type(configured).__name__}."
+        hint = 'Write REDIS_LOCKS = {"CONNECTION": "default"}.'
+        return [Error(msg, hint=hint, id=NOT_A_DICT)]
     unknown = [_unknown(key) for key in configured if key not in ENTRIES]
     checked = (_bad_value(key, configured[key]) for key in ENTRIES if key in configured)
     found = unknown + [problem for problem in checked if problem is not None]
     servers = configured.get("SERVERS")
     if "CONNECTION" in configured and isinstance(servers, Mapping) and DEFAULT_SERVER in servers:
-        found.append(
-            Problem(
-                BAD_VALUE,
-                f"{_CONNECTION} and REDIS_LOCKS['SERVERS']['default'] both name the default server.",
-                "Leave one of them out.",
-            )
-        )
+        msg = f"{_CONNECTION} and REDIS_LOCKS['SERVERS']['default'] both name the default server."
+        found.append(Error(msg, hint="Leave one of them out.", id=BAD_VALUE))
     return found
 
 
@@ -156,18 +137,18 @@ def servers_of(configured: object) -> Settings | None:
     return Settings(**cast("dict[str, Any]", found))
 
 
-def _unknown(key: object) -> Problem:
+def _unknown(key: object) -> Error:
     nearest = difflib.get_close_matches(str(key).upper(), ENTRIES, n=1)
     known = f"The entries are {', '.join(ENTRIES)}."
     hint = f"Did you mean {nearest[0]!r}?" if nearest else known
-    return Problem(UNKNOWN_ENTRY, f"REDIS_LOCKS has no entry {key!r}.", hint)
+    return Error(f"REDIS_LOCKS has no entry {key!r}.", hint=hint, id=UNKNOWN_ENTRY)
 
 
-def _bad_value(key: str, value: object) -> Problem | None:
+def _bad_value(key: str, value: object) -> Error | None:
     try:
         _read(key, value)
     except (TypeError, ValueError) as error:
-        return Problem(BAD_VALUE, f"{error}.", ENTRIES[key].hint)
+        return Error(f"{error}.", hint=ENTRIES[key].hint, id=BAD_VALUE)
     return None
 
 
@@ -185,7 +166,7 @@ def get_settings() -> Settings:
     configured = getattr(django_settings, "REDIS_LOCKS", {})
     found = problems(configured)
     if found:
-        raise ImproperlyConfigured(" ".join(str(problem) for problem in found))
+        raise ImproperlyConfigured(" ".join(f"{each.msg} {each.hint}" for each in found))
     values = {key.lower(): _read(key, value) for key, value in configured.items()}
     return Settings(**cast("dict[str, Any]", values))
 

@@ -48,11 +48,7 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
         return lambda args, kwargs: validate_names([render(args, kwargs) for render in renderers])
     if callable(name) and not isinstance(name, type) and not iscoroutinefunction(name):
         return functools.partial(_called, name)
-    msg = (
-        f"name must be a template such as 'account:{{account_id}}', a plain callable that "
-        f"returns the name, or None, not {name!r}"
-    )
-    raise TypeError(msg)
+    raise _no_name(name)
 
 
 def one_name_of(what: str, function: Callable[..., object], source: object) -> Renderer:
@@ -137,6 +133,27 @@ def check_function(function: object, decorator: str, *, of_class: str, of_genera
         return
     msg = f"{decorator} cannot decorate {what}: {advice}"
     raise TypeError(msg)
+
+
+def check_name(name: object, decorator: str) -> None:
+    """Raise unless `name` may name what a decorator of this name makes of one function.
+
+    Raises:
+        TypeError: It is no name, or stands below the decorator, which lacks its parentheses.
+        ValueError: It is a string that cannot be a name.
+    """
+    refuse_bare(name, decorator)
+    if isinstance(name, str):
+        validate_name(name)
+    elif name is not None and not callable(name):
+        raise _no_name(name)
+
+
+def _no_name(name: object) -> TypeError:
+    return TypeError(
+        "name must be a template such as 'account:{account_id}', a plain callable that returns the name, "
+        f"or None, not {name!r}"
+    )
 
 
 def refuse_bare(name: object, decorator: str) -> None:

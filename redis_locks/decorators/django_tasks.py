@@ -66,7 +66,7 @@ class Queue:
     ) -> tuple[Message, float]:
         """Return a new message with these arguments, as the worker will get them, and the seconds until it is due."""
         name = self.name_of(args, kwargs)
-        message = self.rule.message(name, new_token(side.session), f"task {task.name}, queued")
+        message = Message(self.rule, name, new_token(side.session), f"task {task.name}, queued")
         due = task.run_after
         return message, (due - datetime.now(due.tzinfo)).total_seconds() if due else 0.0
 
@@ -151,8 +151,8 @@ class Delivery:
             if each.held_for > ran * 1.001 + 0.001 and not each.label.startswith((RUN, COOLDOWN))
         ]
         if not ours:
-            return QueuedRun(queue.rule.message(name, new_token(side.session)))
-        return QueuedRun(queue.rule.message(name, ours[0].token, ours[0].label))
+            return QueuedRun(Message(queue.rule, name, new_token(side.session)))
+        return QueuedRun(Message(queue.rule, name, ours[0].token, ours[0].label))
 
 
 def _withdraw(lost: list[tuple[Side, Message]]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import SynchronousOnlyOperation
@@ -23,6 +23,7 @@ from redis_locks.decorators.atomic_requests import (
 )
 from redis_locks.decorators.calls import Names, NamesRenderer, with_signature
 from redis_locks.decorators.responses import anote_queue, note_queue, respond
+from redis_locks.decorators.task_queues import requeue
 from redis_locks.decorators.view_calls import (
     after_request,
     is_of_api,
@@ -35,6 +36,7 @@ from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks.entries import leave
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
+from redis_locks.locks.options import Options, varied
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, refuse_in_loop
 from redis_locks.values.keys import UnusableName
 
@@ -47,28 +49,31 @@ takes.
 """
 
 
+OnConflict = Literal["raise", "skip", "retry"] | Callable[..., Any]
+
+
 @dataclass(frozen=True, slots=True)
 class LockedFunction:
-    """A function, how the lock of a call is named, and what contention leads to."""
+    """A function, how the lock of a call is named and taken, and what contention leads to."""
 
     function: Callable[..., Any]
     names_of: NamesRenderer
-    lock_named: Callable[[Names, str | None], Lock]
-    """Makes the lock of one call from its names and a default label."""
-    on_conflict: Callable[[LockNotAvailable, Args, Kwargs], Any] | None
+    template: str | None
+    """What the names are made from; see `LockEvent.template`."""
+    label: str | None
+    """What a call runs that serves no request, for people, if the options don't say."""
+    options: Options
+    on_conflict: OnConflict | None
     """What a call does on contention; None: a view answers, anything else raises."""
-    on_outage: Callable[[LockBackendError], NoReturn] | None
-    """What a call that is not answered does if the server cannot be asked; None: it raises."""
     conflict_status: int | None
     """The HTTP status of that answer; None is that of the settings."""
-    is_view: bool
-    """Whether a call with a request is taken for that of a view."""
     owner: object
     """The decorator, which takes over the transaction of a view."""
-    using: str | None
-    """The server of the lock."""
-    needs_transaction: bool
-    """Whether the lock is taken inside the transaction of a view, not around it."""
+
+    @property
+    def is_view(self) -> bool:
+        """Whether a call with a request is taken for that of a view."""
+        return self.on_conflict is None or callable(self.on_conflict)
 
     def blocking(self) -> Callable[..., Any]:
         """The function that holds the lock while a sync function runs."""
@@ -94,8 +99,8 @@ class LockedFunction:
         return with_signature(locked, self.function)
 
     def _owner(self) -> object | None:
-        if self.needs_transaction:
-            return None
+        if self.options.scope.name == "transaction":
+            return None  # the lock is taken inside the transaction, not around it
         # Of several locks the innermost opens the transaction: all are released after COMMIT.
         inner = getattr(self.function, "_non_atomic_requests", None)
         return getattr(inner, "owner", self.owner)
@@ -117,9 +122,9 @@ class LockedFunction:
             raise self._not_found(error, request) from error
         except LockNotAvailable as error:  # ours: the function has not been called yet
             if request is not None:
-                note_queue(error, lock.names, self.using)
+                note_queue(error, lock.names, self.options.using)
             if self.on_conflict is not None:
-                return _not_awaitable(self.on_conflict(error, args, kwargs))
+                return _not_awaitable(self._conflict(error, args, kwargs))
             return self._answer(error, request, view, args, kwargs)
         except LockBackendError as error:
             return self._answer(
@@ -165,14 +170,22 @@ class LockedFunction:
                 raise self._not_found(error, request) from error
             except LockNotAvailable as error:
                 if request is not None:
-                    await anote_queue(error, lock.names, self.using)
+                    await anote_queue(error, lock.names, self.options.using)
                 if self.on_conflict is not None:
-                    return await _awaited(self.on_conflict(error, args, kwargs))
+                    return await _awaited(self._conflict(error, args, kwargs))
                 return await self._aanswer(error, request, view, args, kwargs)
             except LockBackendError as error:
                 answered = request if self._responds(lock) else None
                 return await self._aanswer(error, answered, view, args, kwargs)
             return await _awaited(self.function(*args, **kwargs))
+
+    def _conflict(self, error: LockNotAvailable, args: Args, kwargs: Kwargs) -> Any:
+        """Return what `on_conflict` says, or raise."""
+        if callable(self.on_conflict):
+            return self.on_conflict(error, *args, **kwargs)
+        if self.on_conflict != "skip":
+            self._without_request(error)
+        return None
 
     def _not_found(self, error: UnusableName, request: HttpRequest | None) -> Exception:
         """Return what to raise for a name that cannot be one: of a view, a stranger may have written it in the URL."""
@@ -192,8 +205,8 @@ class LockedFunction:
 
     def _without_request(self, error: LockError) -> NoReturn:
         """Raise what a call without a request raises."""
-        if self.on_outage is not None and isinstance(error, LockBackendError):
-            self.on_outage(error)
+        if self.on_conflict == "retry":
+            requeue(error)
         raise error
 
     def _answer(
@@ -229,7 +242,10 @@ class LockedFunction:
             return await sync_to_async(self.names_of)(args, kwargs)
 
     def _lock(self, names: Names, request: HttpRequest | None) -> Lock:
-        return self.lock_named(names, None if request is None else label_of(request))
+        label = self.label if request is None else label_of(request)
+        options = self.options
+        of_this_call = varied(options, label=options.label or label, template=self.template)
+        return Lock.of_call(names, of_this_call)
 
 
 async def _awaited(outcome: Any) -> Any:

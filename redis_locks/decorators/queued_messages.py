@@ -79,10 +79,6 @@ class Rule(NamedTuple):
         name_of = one_name_of("a unique task", function, self.name)
         return lambda args, kwargs: server_name(QUEUED + name_of(args, kwargs))
 
-    def message(self, name: str, token: str, label: str | None = None) -> Message:
-        """Return the message whose token holds, or is to hold, the lock `name`."""
-        return Message(name, token, label, self.lease_ms, self.until, self.cooldown_ms)
-
 
 def token_of(task_id: str) -> str:
     """Return the token of the message of the Celery task with this id, which is its own wherever it is delivered."""
@@ -96,14 +92,12 @@ class AlreadyQueued(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message in a queue, and its hold of the lock `name`."""
+    """A message in a queue, whose token holds, or is to hold, the lock `name`."""
 
+    rule: Rule
     name: str
     token: str
-    label: str | None
-    lease_ms: int
-    until: Until
-    cooldown_ms: int = 0
+    label: str | None = None
 
     async def queue(self, side: Side, *, again: bool = False) -> AlreadyQueued | None:
         """Take the lock for a message; `AlreadyQueued` if another message has it.
@@ -124,8 +118,8 @@ class Message(NamedTuple):
 
     async def send(self, side: Side, *, again: bool = False) -> AlreadyQueued | None:
         """Take the lock for a message that is about to be sent, for a minute at most; see `queue`, and `sent`."""
-        brief = self._replace(lease_ms=min(self.lease_ms, _SENDING_MS))
-        return await brief.queue(side, again=again)
+        rule = self.rule._replace(lease_ms=min(self.rule.lease_ms, _SENDING_MS))
+        return await self._replace(rule=rule).queue(side, again=again)
 
     async def sent(self, side: Side, delay: float) -> None:
         """Keep the lock for a message that is in the queue now, and due in `delay` seconds.
@@ -163,7 +157,7 @@ class Message(NamedTuple):
 
     def lease(self, side: Side, delay: float = 0.0) -> Lease:
         """Return what it asks for."""
-        milliseconds = round(min(max(delay, 0) * 1000 + self.lease_ms, MAX_SECONDS * 1000))
+        milliseconds = round(min(max(delay, 0) * 1000 + self.rule.lease_ms, MAX_SECONDS * 1000))
         terms = Terms("exclusive", milliseconds, backend=side.backend, label=self.label)
         return Lease(self._plan(side, terms), side.session, side.renewer, self.token)
 
@@ -236,7 +230,7 @@ class QueuedRun:
     async def begin(self, side: Side) -> None:
         """Give the lock up, or share it until `end`."""
         message = self.message
-        if message.until == "start":
+        if message.rule.until == "start":
             await self._cool_down(side)
             self._is_over = await message.withdraw(side)
             return
@@ -245,14 +239,14 @@ class QueuedRun:
             taken = await message.queue(side, again=True)
             if taken is None:
                 await message.share(side)
-                self._renew(message.lease(side), sent + message.lease_ms / 1000)
+                self._renew(message.lease(side), sent + message.rule.lease_ms / 1000)
             elif taken.label == f"{RUN}{message.label}":
                 self._tokens.clear()  # another run of this message goes on, and the message has been done by a third
             else:
                 # Its lease ended in the queue, and another message came.
                 self._is_over = True
                 return
-            lease_ms = min(message.lease_ms, get_settings().lease_ms)
+            lease_ms = min(message.rule.lease_ms, get_settings().lease_ms)
             own = message.beside(side, RUN, lease_ms)
             self._tokens.append(own.token)
             won = await acquire.acquire(side.driver, own.request, 0)
@@ -275,7 +269,7 @@ class QueuedRun:
             return
         try:
             self._stop_renewing()
-            if self.message.until == "end" and self.message.token in self._tokens:
+            if self.message.rule.until == "end" and self.message.token in self._tokens:
                 await self._cool_down(side)
             await self.message.withdraw(side, *self._tokens)
         except BaseException:
@@ -286,9 +280,9 @@ class QueuedRun:
     async def _cool_down(self, side: Side) -> None:
         """Keep the name closed for a while, by a hold that nobody renews."""
         message = self.message
-        if not message.cooldown_ms:
+        if not message.rule.cooldown_ms:
             return
-        closed = message.beside(side, COOLDOWN, message.cooldown_ms)
+        closed = message.beside(side, COOLDOWN, message.rule.cooldown_ms)
         try:
             if await message.share(side):
                 note_unconfirmed(closed.token)  # it ends by itself

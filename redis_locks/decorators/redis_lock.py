@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -24,18 +24,16 @@ from redis_locks.decorators.calls import (
     own_name,
     refuse_bare,
 )
-from redis_locks.decorators.locked_function import LockedFunction
+from redis_locks.decorators.locked_function import LockedFunction, OnConflict
 from redis_locks.decorators.task_queues import (
     DjangoTaskT,
     is_django_task,
     refuse_task,
-    requeue,
     with_function,
 )
-from redis_locks.exceptions import LockNotAvailable
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.lock import Lock
-from redis_locks.locks.options import LockOptions, options_of, varied
+from redis_locks.locks.options import LockOptions, options_of
 from redis_locks.locks.reads import packed_reads
 from redis_locks.locks.with_blocks import CalledBlocks
 from redis_locks.values.name_templates import in_block
@@ -55,8 +53,6 @@ returns, or nothing.
 """
 
 Name = str | Callable[..., str | Sequence[str]] | None
-
-OnConflict = Literal["raise", "skip", "retry"] | Callable[..., Any]
 
 
 class CallOptions(LockOptions, total=False):
@@ -206,28 +202,16 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         awaited = is_async(function)
         if awaited:
             self.scope.refuse_async()
-        own_label = own_name(function)
-        template = own_label if self._named_by_call else ", ".join(map(str, self._sources))
-
-        options = self.options
-
-        def lock_named(names: tuple[str, ...], label: str | None) -> Lock:
-            of_this_call = varied(
-                options, label=options.label or label or own_label, template=template
-            )
-            return Lock.of_call(names, of_this_call)
-
+        label = own_name(function)
         locked = LockedFunction(
             function=function,
             names_of=for_calls_of(function, *self._sources),
-            lock_named=lock_named,
-            on_conflict=None if self._on_conflict is None else self._conflict,
-            on_outage=requeue if self._on_conflict == "retry" else None,
+            template=label if self._named_by_call else ", ".join(map(str, self._sources)),
+            label=label,
+            options=self.options,
+            on_conflict=self._on_conflict,
             conflict_status=self._conflict_status,
-            is_view=self._on_conflict is None or callable(self._on_conflict),
             owner=self,
-            using=options.using,
-            needs_transaction=options.scope.name == "transaction",
         )
         return locked.asynchronous() if awaited else locked.blocking()
 
@@ -255,20 +239,6 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
                 map(in_block, map(str, self._sources))
             )  # the same, should two threads come at once
             self._braces = self._is_unnamed = False
-
-    def _conflict(
-        self,
-        error: LockNotAvailable,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
-        if self._on_conflict == "skip":
-            return None
-        if self._on_conflict == "retry":
-            requeue(error)
-        if callable(self._on_conflict):
-            return self._on_conflict(error, *args, **kwargs)
-        raise error
 
 
 def _check_conflict(on_conflict: object, conflict_status: object) -> None:

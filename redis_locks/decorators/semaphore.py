@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Literal, Never, Unpack, overload
 
-from redis_locks.decorators.redis_lock import (
-    Else,
-    OnConflict,
-    Otherwise,
-    redis_lock,
-)
+from redis_locks.decorators.locked_function import OnConflict
+from redis_locks.decorators.redis_lock import Else, Otherwise, redis_lock
 from redis_locks.locks.options import PermitOptions, varied
 from redis_locks.values.arguments import refuse_unknown, whole_number
 

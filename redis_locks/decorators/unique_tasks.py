@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, cast
 
-from redis_locks.decorators.calls import refuse_bare
+from redis_locks.decorators.calls import check_name
 from redis_locks.decorators.queued_messages import Rule, Until
 from redis_locks.decorators.task_queues import DjangoTaskT, is_django_task
 from redis_locks.locks.scope import Scope
 from redis_locks.values.arguments import one_of, optional_text
 from redis_locks.values.durations import lease_ms
-from redis_locks.values.keys import validate_name
 
 OnDuplicate = Literal["skip", "first"]
 
@@ -61,15 +60,7 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         using: str | None = None,
         database: str | None = None,
     ) -> None:
-        refuse_bare(name, "unique_task")
-        if isinstance(name, str):
-            validate_name(name)
-        elif name is not None and not callable(name):
-            msg = (
-                f"name must be a template such as 'invoice:{{invoice_id}}', a callable or None, not {name!r}. "
-                "Without a name write @unique_task()"
-            )
-            raise TypeError(msg)
+        check_name(name, "unique_task")
         one_of("start", "end")(until, "until")
         one_of("skip", "first")(on_duplicate, "on_duplicate")
         optional_text(using, "using")

@@ -139,9 +139,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             return None
 
     def _message(self, unique: unique_task, name: str, task_id: str) -> Message:
-        return unique.rule.message(
-            name, token_of(task_id), f"task {self.name}, queued as {task_id}"
-        )
+        label = f"task {self.name}, queued as {task_id}"
+        return Message(unique.rule, name, token_of(task_id), label)
 
     def _runs(self, task_id: str) -> bool:
         """Whether this is the message that runs here, which is to be queued again."""
@@ -174,7 +173,7 @@ def _make_room(*, sender: Any, request: Any, **_: object) -> None:
         return
     name = _name_in(request)
     if name is not None:
-        message = sender.unique.rule.message(name, token_of(request.id))
+        message = Message(sender.unique.rule, name, token_of(request.id))
         run_blocking(message.withdraw(Side(sender.unique.rule.using)))
 
 

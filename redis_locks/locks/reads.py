@@ -11,57 +11,13 @@ from redis_locks.locks.data_commands import Command, checked_commands, words_of
 from redis_locks.values.keys import Keys
 
 # They may run before the lock is held, so they must change nothing.
-READ_ONLY: Final = frozenset(
-    [
-        "BITCOUNT",
-        "BITPOS",
-        "EXISTS",
-        "GEODIST",
-        "GEOHASH",
-        "GEOPOS",
-        "GEOSEARCH",
-        "GET",
-        "GETBIT",
-        "GETRANGE",
-        "HEXISTS",
-        "HGET",
-        "HGETALL",
-        "HKEYS",
-        "HLEN",
-        "HMGET",
-        "HSTRLEN",
-        "HVALS",
-        "LINDEX",
-        "LLEN",
-        "LPOS",
-        "LRANGE",
-        "MGET",
-        "PFCOUNT",
-        "PTTL",
-        "SCARD",
-        "SDIFF",
-        "SINTER",
-        "SISMEMBER",
-        "SMEMBERS",
-        "SMISMEMBER",
-        "STRLEN",
-        "SUNION",
-        "TTL",
-        "TYPE",
-        "XINFO",
-        "XLEN",
-        "XRANGE",
-        "XREVRANGE",
-        "ZCARD",
-        "ZCOUNT",
-        "ZLEXCOUNT",
-        "ZMSCORE",
-        "ZRANGE",
-        "ZRANK",
-        "ZREVRANK",
-        "ZSCORE",
-    ]
-)
+READ_ONLY: Final = frozenset({
+    "BITCOUNT", "BITPOS", "EXISTS", "GEODIST", "GEOHASH", "GEOPOS", "GEOSEARCH", "GET", "GETBIT", "GETRANGE",
+    "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN", "HVALS", "LINDEX", "LLEN", "LPOS", "LRANGE",
+    "MGET", "PFCOUNT", "PTTL", "SCARD", "SDIFF", "SINTER", "SISMEMBER", "SMEMBERS", "SMISMEMBER", "STRLEN",
+    "SUNION", "TTL", "TYPE", "XINFO", "XLEN", "XRANGE", "XREVRANGE", "ZCARD", "ZCOUNT", "ZLEXCOUNT", "ZMSCORE",
+    "ZRANGE", "ZRANK", "ZREVRANK", "ZSCORE",
+})  # fmt: skip
 
 
 def packed_reads(commands: Iterable[Command]) -> tuple[bytes, ...]:

@@ -13,25 +13,23 @@ from redis.client import EMPTY_RESPONSE, NEVER_DECODE, Pipeline
 from redis.exceptions import ResponseError
 
 from redis_locks.drivers.base import LinkBroken, run_blocking
+from redis_locks.locks.reads import READ_ONLY
 from redis_locks.optimistic.outcomes import LinkFailed, require_answers
 from redis_locks.optimistic.packets import pack_command
 
 # Commands that write nothing. The list of redis-py differs between its releases, and some lists
-# have GEORADIUS, which may write. SCRIPT is redis-py's own, before it runs a script.
-_HARMLESS = frozenset({
-    "BITCOUNT", "BITFIELD_RO", "BITPOS", "DBSIZE", "DIGEST", "DUMP", "ECHO", "EVALSHA_RO", "EVAL_RO", "EXISTS",
-    "EXPIRETIME", "FCALL_RO", "FT.ALIASLIST", "FT.EXPLAIN", "FT.INFO", "FT.PROFILE", "FT.SEARCH", "GEODIST",
-    "GEOHASH", "GEOPOS", "GEORADIUSBYMEMBER_RO", "GEORADIUS_RO", "GEOSEARCH", "GET", "GETBIT", "GETRANGE",
-    "HEXISTS", "HEXPIRETIME", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HPEXPIRETIME", "HPTTL",
-    "HRANDFIELD", "HSCAN", "HSTRLEN", "HTTL", "HVALS", "JSON.ARRINDEX", "JSON.ARRLEN", "JSON.GET", "JSON.MGET",
-    "JSON.OBJKEYS", "JSON.OBJLEN", "JSON.RESP", "JSON.STRLEN", "JSON.TYPE", "KEYS", "LCS", "LINDEX", "LLEN",
-    "LPOS", "LRANGE", "MEMORY", "MGET", "OBJECT", "PEXPIRETIME", "PING", "PTTL", "RANDOMKEY", "SCAN", "SCARD",
-    "SCRIPT", "SDIFF", "SDIFFCARD", "SINTER", "SINTERCARD", "SISMEMBER", "SMEMBERS", "SMISMEMBER", "SORT_RO",
-    "SRANDMEMBER", "SSCAN", "STRLEN", "SUBSTR", "SUNION", "SUNIONCARD", "TIME", "TTL", "TYPE", "UNWATCH",
-    "WATCH", "XINFO", "XLEN", "XPENDING", "XRANGE", "XREAD", "XREVRANGE", "ZCARD", "ZCOUNT", "ZDIFF", "ZINTER",
-    "ZINTERCARD", "ZLEXCOUNT", "ZMSCORE", "ZRANDMEMBER", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZRANK",
-    "ZREVRANGE", "ZREVRANGEBYLEX", "ZREVRANGEBYSCORE", "ZREVRANK", "ZSCAN", "ZSCORE", "ZUNION",
-})  # fmt: skip
+# have GEORADIUS, which may write. SCRIPT is redis-py's own, before it runs a script. PFCOUNT may
+# change what it counts, and so what is watched.
+_HARMLESS = READ_ONLY - {"PFCOUNT"} | {
+    "BITFIELD_RO", "DBSIZE", "DIGEST", "DUMP", "ECHO", "EVALSHA_RO", "EVAL_RO", "EXPIRETIME", "FCALL_RO",
+    "FT.ALIASLIST", "FT.EXPLAIN", "FT.INFO", "FT.PROFILE", "FT.SEARCH", "GEORADIUSBYMEMBER_RO", "GEORADIUS_RO",
+    "HEXPIRETIME", "HPEXPIRETIME", "HPTTL", "HRANDFIELD", "HSCAN", "HTTL", "JSON.ARRINDEX", "JSON.ARRLEN",
+    "JSON.GET", "JSON.MGET", "JSON.OBJKEYS", "JSON.OBJLEN", "JSON.RESP", "JSON.STRLEN", "JSON.TYPE", "KEYS", "LCS",
+    "MEMORY", "OBJECT", "PEXPIRETIME", "PING", "RANDOMKEY", "SCAN", "SCRIPT", "SDIFFCARD", "SINTERCARD", "SORT_RO",
+    "SRANDMEMBER", "SSCAN", "SUBSTR", "SUNIONCARD", "TIME", "UNWATCH", "WATCH", "XPENDING", "XREAD", "ZDIFF",
+    "ZINTER", "ZINTERCARD", "ZRANDMEMBER", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZREVRANGE", "ZREVRANGEBYLEX",
+    "ZREVRANGEBYSCORE", "ZSCAN", "ZUNION",
+}  # fmt: skip
 
 
 def _require_reading(command: str) -> None:

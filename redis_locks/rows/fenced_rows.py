@@ -5,10 +5,10 @@ Apart from `fencing`, whose model needs Django's apps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
+from functools import reduce, wraps
 from operator import or_
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ObjectDoesNotExist
@@ -20,9 +20,23 @@ from redis_locks.rows.fences import FENCE, fenced_by_hand, fencing_token_of
 from redis_locks.rows.sources import primary_of
 
 M = TypeVar("M", bound=models.Model)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 BATCH = 500
 """How many rows one query of a bulk write names."""
+
+
+def _awaited(
+    method: Callable[Concatenate[Any, P], T],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Return the twin of a method for async code."""
+
+    @wraps(method)
+    async def twin(rows: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await sync_to_async(method)(rows, *args, **kwargs)
+
+    return twin
 
 
 class FencedRows(Generic[M]):
@@ -53,7 +67,7 @@ class FencedRows(Generic[M]):
                 _refuse_stale(found._rows, fencing_token_of(self._hold))
                 raise
 
-    def update(self, **values: Any) -> int:
+    def update(self, /, **values: Any) -> int:
         """Update all rows, or none; return how many, as Django's ``update`` does.
 
         Without values it only writes the fencing token: do so before you read several rows.
@@ -84,7 +98,7 @@ class FencedRows(Generic[M]):
             self.update()
             return _of_this_hold(rows, self._hold).delete()
 
-    def create(self, **values: Any) -> M:
+    def create(self, /, **values: Any) -> M:
         """Return a new row, saved with the fencing token. Raises StaleHold if the hold is lost."""
         rows = self._for_write()
         token = fencing_token_of(self._hold)
@@ -153,33 +167,12 @@ class FencedRows(Generic[M]):
                 FencedRows(rows, self._hold).bulk_update(last.values(), fields, batch_size)
         return objs
 
-    async def acreate(self, **values: Any) -> M:
-        """Return a new row; see `create`."""
-        return await sync_to_async(self.create)(**values)
-
-    async def abulk_update(
-        self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
-    ) -> int:
-        """Update these fields of the rows; see `bulk_update`."""
-        return await sync_to_async(self.bulk_update)(objs, fields, batch_size)
-
-    async def abulk_create(
-        self, objs: Iterable[M], batch_size: int | None = None, **options: Any
-    ) -> list[M]:
-        """Insert the rows; see `bulk_create`."""
-        return await sync_to_async(self.bulk_create)(objs, batch_size, **options)
-
-    async def aget(self, *args: Any, **kwargs: Any) -> M:
-        """Return the row; see `get`."""
-        return await sync_to_async(self.get)(*args, **kwargs)
-
-    async def aupdate(self, **values: Any) -> int:
-        """Update all rows, or none; see `update`."""
-        return await sync_to_async(self.update)(**values)
-
-    async def adelete(self) -> tuple[int, dict[str, int]]:
-        """Delete all rows, or none; see `delete`."""
-        return await sync_to_async(self.delete)()
+    acreate = _awaited(create)
+    abulk_update = _awaited(bulk_update)
+    abulk_create = _awaited(bulk_create)
+    aget = _awaited(get)
+    aupdate = _awaited(update)
+    adelete = _awaited(delete)
 
     def _for_write(self) -> models.QuerySet[M]:
         rows = self._rows.using(primary_of(self._rows))

@@ -11,7 +11,6 @@ from typing import Any, Generic, TypeVar
 from asgiref.sync import sync_to_async
 from django.db.models import Model
 
-from redis_locks.exceptions import LockError
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
@@ -233,12 +232,7 @@ async def _read(side: Side, work: Callable[..., T], *args: Any) -> T:
 
 
 async def _let_go(side: Side, holds: Iterable[Hold], error: BaseException | None = None) -> None:
-    """Release all holds after a block that ended with `error`; raises the first LockError."""
-    failure: LockError | None = None
-    for hold in holds:
-        try:
-            await hold.end(side.driver, error)
-        except LockError as refusal:
-            failure = failure or refusal
-    if failure is not None:
-        raise failure
+    """Release all holds after a block that ended with `error`. Raises the LockError of one of them."""
+    async with AsyncExitStack() as stack:
+        for hold in holds:
+            stack.push_async_callback(hold.end, side.driver, error)

@@ -72,18 +72,8 @@ class RunEvents:
         """An attempt of this process failed, or Redis could not be asked; see `event.error`."""
 
 
-_SIGNALS = {
-    "acquired": signals.run_acquired,
-    "reacquired": signals.run_reacquired,
-    "locked": signals.run_locked,
-    "done": signals.run_done,
-    "exhausted": signals.run_exhausted,
-    "error": signals.run_error,
-}
-
-
 async def tell(job: RunEvents, kind: Kind, event: RunEvent, *, task: bool) -> None:
-    """Call the method and send the signal.
+    """Call the method and send the signal of that name.
 
     Suspends only if `task`; raises only what interrupts it.
     """
@@ -95,7 +85,7 @@ async def tell(job: RunEvents, kind: Kind, event: RunEvent, *, task: bool) -> No
         if is_interrupt(error):
             raise
         logger.exception("%s() of job %r failed; the job goes on", kind, event.name)
-    signal = _SIGNALS[kind]
+    signal = getattr(signals, f"run_{kind}")
     try:
         if task:
             await signal.asend_robust(sender=type(job), event=event)

@@ -12,7 +12,6 @@ from redis_locks.decorators.calls import (
     is_async,
     one_name_of,
     own_name,
-    refuse_bare,
     with_signature,
 )
 from redis_locks.decorators.task_queues import (
@@ -65,14 +64,6 @@ def decorate(function: Function, name: object, terms: JobTerms, events: RunEvent
 
     make = _asynchronous if is_async(function) else _blocking
     return with_signature(make(function, job_of, terms), function)
-
-
-def check_name(name: object) -> None:
-    """Raise TypeError if `name` names nothing, or is the function that is being decorated."""
-    refuse_bare(name, "run_once")
-    if not (name is None or isinstance(name, str) or callable(name)):
-        msg = f"name must be a string, a callable that returns one, or None, not {name!r}"
-        raise TypeError(msg)
 
 
 def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Function:

@@ -21,6 +21,7 @@ from typing import (
 from asgiref.sync import sync_to_async
 
 from redis_locks.conf.settings import UNSET, Unset
+from redis_locks.decorators.calls import check_name
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockNotAvailable
 from redis_locks.locks.lock import Side
@@ -36,11 +37,10 @@ from redis_locks.locks.with_blocks import (
 from redis_locks.run_once.acquisition import Job
 from redis_locks.run_once.attempts import Attempt
 from redis_locks.run_once.events import RunEvents
-from redis_locks.run_once.functions import check_name, decorate
+from redis_locks.run_once.functions import decorate
 from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import JobTerms, OnConflict
 from redis_locks.values.arguments import refuse_unknown
-from redis_locks.values.keys import validate_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -161,8 +161,8 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         on_conflict: OnConflict = None,
         **options: Unpack[JobOptions],
     ) -> None:
-        check_name(name)
-        self._name_source = validate_name(name) if isinstance(name, str) else name
+        check_name(name, "run_once")
+        self._name_source = name
         refuse_unknown(options, JobOptions.__optional_keys__, "run_once")
         self._terms = JobTerms(store_result=store_result, on_conflict=on_conflict, **options)
         self._blocks = CalledBlocks()

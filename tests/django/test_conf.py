@@ -49,7 +49,7 @@ def test_the_settings_are_built_once_and_again_after_a_change() -> None:
 def test_a_wrong_value_is_refused_with_its_entry_and_a_fix(entry: str, value: object) -> None:
     (problem,) = problems({entry: value})
     assert problem.id == "redis_locks.E003"
-    assert f"REDIS_LOCKS[{entry!r}]" in problem.message
+    assert f"REDIS_LOCKS[{entry!r}]" in problem.msg
     assert problem.hint
     with (
         override_settings(REDIS_LOCKS={entry: value}),

@@ -203,6 +203,6 @@ def test_rows_need_their_model_at_the_end() -> None:
 def test_a_path_that_names_no_such_function_is_found_by_check(value: object, said: str) -> None:
     (problem,) = problems({"NAME_FUNCTION": value})
     assert problem.id == "redis_locks.E003"
-    assert said in problem.message
+    assert said in problem.msg
     with tenants.sharing():
         assert check_settings() == []
