@@ -39,15 +39,11 @@ class _Stage:
         self._actors: set[Actor] = set()
         self._is_closed = False
 
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
-
     @contextmanager
     def entering(self, actor: Actor) -> Iterator[None]:
         with self._lock:
             if self._is_closed:
-                raise ActorFailed(_ENDS)
+                raise ActorFailed("The site ends, and its experiments with it.")
             yield
             self._actors.add(actor)
 
@@ -66,7 +62,6 @@ class _Stage:
                 actor.kill()
 
 
-_ENDS = "The site ends, and its experiments with it."
 _STAGE = _Stage()
 
 
@@ -78,16 +73,6 @@ def actors_end() -> Iterator[None]:
         yield
     finally:
         _STAGE.close()
-
-
-def check_actors() -> None:
-    """Do nothing while actors may start.
-
-    Raises:
-        ActorFailed: The block of `actors_end` has ended.
-    """
-    if _STAGE.is_closed:
-        raise ActorFailed(_ENDS)
 
 
 class Actor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import asdict
 from typing import Any
 
 import redis
@@ -13,16 +14,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django_redis import get_redis_connection
 
-from demo_project.bank.background import Busy
+from demo_project.bank.background import Busy, Found, Show, find_experiment, start_experiment
 from demo_project.bank.live.trouble import explains_trouble
 from demo_project.bank.live_page import Part, answer, forgotten
+from demo_project.bank.processes import Event
 
 from .drawing import WIDTH, timelines_of
-from .experiment import FIRST, OPENING, PROBLEMS, SECOND
-from .lost_replies import LOST_REPLIES
-from .runs import find_run, start_problem
-
-SHOWN = {**PROBLEMS, LOST_REPLIES.name: LOST_REPLIES}
+from .experiment import FIRST, OPENING, PROBLEMS, SECOND, Course, run_problem
 
 
 @never_cache
@@ -36,10 +34,15 @@ def show(request: HttpRequest) -> HttpResponse:
 @explains_trouble
 def start(request: HttpRequest, name: str) -> HttpResponse:
     """Let one of the problems happen."""
-    if name not in SHOWN:
+    if name not in PROBLEMS:
         raise Http404
+    conn = _bank()
+
+    def work(_show: Show) -> Found:
+        return {"courses": [asdict(course) for course in run_problem(conn, name)]}
+
     try:
-        run_id = start_problem(_bank(), name)
+        run_id = start_experiment(conn, name, work)
     except Busy as error:
         messages.error(request, str(error))
         return redirect("problems:all")
@@ -51,8 +54,8 @@ def start(request: HttpRequest, name: str) -> HttpResponse:
 @explains_trouble
 def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """One experiment: that it is under way, or its timelines."""
-    run = find_run(_bank(), run_id)
-    if run is None:
+    run = find_experiment(_bank(), run_id)
+    if run is None or run["name"] not in PROBLEMS:
         return forgotten(
             request,
             "The bank has forgotten this experiment: it remembers one for an hour.",
@@ -61,12 +64,15 @@ def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     return _page(
         request,
         over=not run["under_way"],
-        problem=SHOWN[run["name"]],
-        counts=run["counts"],
+        problem=PROBLEMS[run["name"]],
         error=run.get("error"),
         under_way=run["under_way"],
-        timelines=timelines_of(run["courses"]) if run["courses"] else None,
+        timelines=timelines_of([_course(**found) for found in run.get("courses", ())]),
     )
+
+
+def _course(events: list[dict[str, Any]], **rest: Any) -> Course:
+    return Course(events=tuple(Event(**event) for event in events), **rest)
 
 
 def _page(request: HttpRequest, *, over: bool = True, **shown: Any) -> HttpResponse:
@@ -75,7 +81,7 @@ def _page(request: HttpRequest, *, over: bool = True, **shown: Any) -> HttpRespo
         "bank/problems.html",
         [Part("problems_run", shown, {"width": int(WIDTH), **shown})],
         over=over,
-        problems=SHOWN.values(),
+        problems=PROBLEMS.values(),
         opening=OPENING,
         first=FIRST,
         second=SECOND,
