@@ -14,10 +14,9 @@ from redis_locks import LockBackendError
 
 from .compare.export import as_json, write_csv
 from .compare.progress import progress_of
-from .compare.runner import COMPARISONS, for_this_server
+from .compare.runner import AlreadyRunning, cancel, for_this_server, settle_interrupted, start
 from .forms import ComparisonForm
 from .models import Comparison
-from .recorder import AlreadyRunning
 from .story import story_of
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class ComparisonAdmin(_ModelAdmin):
 
     def _start(self, request: HttpRequest, form: ComparisonForm) -> HttpResponse:
         try:
-            COMPARISONS.start(for_this_server(form.plan()), request.user)  # type: ignore[arg-type]
+            start(for_this_server(form.plan()), request.user)  # type: ignore[arg-type]
         except (AlreadyRunning, LockBackendError) as error:
             messages.error(request, str(error))
         else:
@@ -103,7 +102,7 @@ class ComparisonAdmin(_ModelAdmin):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        if COMPARISONS.cancel(pk, request.user.get_username()):
+        if cancel(pk, request.user.get_username()):
             messages.success(request, "The comparison is being cancelled.")
         else:
             messages.warning(request, "That comparison is not running any more.")
@@ -131,7 +130,7 @@ class ComparisonAdmin(_ModelAdmin):
     def _find(self, request: HttpRequest, pk: int) -> Comparison:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        COMPARISONS.settle_interrupted()
+        settle_interrupted()
         return get_object_or_404(Comparison, pk=pk)
 
     def changelist_view(
@@ -140,7 +139,7 @@ class ComparisonAdmin(_ModelAdmin):
         """The run under way, the story of the latest one, the form, and the list of all runs."""
         if not self.has_view_or_change_permission(request):
             raise PermissionDenied
-        COMPARISONS.settle_interrupted()
+        settle_interrupted()
         newest = Comparison.objects.first()
         running = Comparison.objects.filter(status=Comparison.Status.RUNNING).first()
         latest = Comparison.objects.filter(status=Comparison.Status.FINISHED).first()
@@ -163,7 +162,7 @@ class ComparisonAdmin(_ModelAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         """One run with all its figures."""
-        COMPARISONS.settle_interrupted()
+        settle_interrupted()
         found = Comparison.objects.filter(pk=object_id).first() if object_id.isdecimal() else None
         context = {"subtitle": None, **story_of(found)}
         if found:

@@ -19,7 +19,10 @@ from redis_locks import LockError
 from redis_locks.testing.server import EmbeddedServer, ServerError
 
 from .persistence import no_own_server
-from .recorder import CannotMeasure
+
+
+class CannotMeasure(Exception):
+    """Something is in the way of the measurements; the message says what."""
 
 
 @contextmanager

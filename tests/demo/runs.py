@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from demo_project.bank.compare.plan import Plan
+from demo_project.bank.compare.runner import LOCK_NAME
 from demo_project.bank.models import Comparison, Measurement
-from demo_project.bank.recorder import LOCK_NAME
 from redis_locks import Lock
 
 Rates = Mapping[tuple[str, int, str], Sequence[float]]

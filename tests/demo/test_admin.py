@@ -19,14 +19,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from demo_project.bank.accounts import account_key, seed_accounts
+from demo_project.bank.compare import runner
 from demo_project.bank.compare.cells import account_ids
 from demo_project.bank.compare.plan import Plan
-from demo_project.bank.compare.runner import COMPARISONS
+from demo_project.bank.compare.runner import LOCK_NAME
 from demo_project.bank.forms import ComparisonForm
 from demo_project.bank.liveness import SILENCE_SECONDS, this_process
 from demo_project.bank.management.commands.compare import add_plan_arguments, plan_from
 from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import LOCK_NAME
 from redis_locks import Lock
 from tests.demo.runs import finished_run, wait_until_finished
 from tests.elsewhere import held
@@ -194,7 +194,7 @@ def test_a_run_that_died_leaves_no_accounts_behind(staff: Client, client: redis.
 
 def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis) -> None:
     plan = Plan(seconds=10, workers=(2,), accounts=("hot",), strategies=("script",), rounds=1)
-    pk = COMPARISONS.start(plan)
+    pk = runner.start(plan)
     wait_until_money_moves(client, pk)
     page = staff.post(reverse(CANCEL, args=[pk]), follow=True).content.decode()
     assert "being cancelled" in page
@@ -208,7 +208,7 @@ def test_a_run_is_cancelled_wherever_it_runs(staff: Client, client: redis.Redis)
 @pytest.mark.ci
 def test_a_run_whose_row_is_deleted_ends(staff: Client, client: redis.Redis) -> None:
     plan = Plan(seconds=10, workers=(1,), accounts=("hot",), strategies=("script",), rounds=1)
-    pk = COMPARISONS.start(plan)
+    pk = runner.start(plan)
     wait_until_money_moves(client, pk)
     Comparison.objects.get(pk=pk).delete()
     free = Lock(LOCK_NAME).acquire(wait=8)

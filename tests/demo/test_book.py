@@ -13,13 +13,13 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from demo_project.bank.compare import book
+from demo_project.bank.compare import book, runner
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
-from demo_project.bank.compare.runner import COMPARISONS, for_this_server
+from demo_project.bank.compare.runner import for_this_server
 from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import CannotMeasure
 from demo_project.bank.report import print_report
+from demo_project.bank.server import CannotMeasure
 from redis_locks import Lock
 from tests.demo.runs import finished_run
 from tests.elsewhere import held
@@ -77,7 +77,7 @@ def test_a_run_measures_the_table_first_and_counts_its_turns(few: None, left: No
         run = Comparison.objects.get()
         seen.append(progress_of(run)["text"])
 
-    run = COMPARISONS.run(PLAN, on_measurement=look)
+    run = runner.run(PLAN, on_measurement=look)
     turns = [(lock, clients) for clients in (1, 2) for lock in PLAN.table_locks]
     assert turns == [(row["lock"], row["clients"]) for row in run.book_table]
     assert all(0 < row["acquires"] <= row["tries"] for row in run.book_table)
@@ -102,7 +102,7 @@ def test_the_fourth_lock_is_measured_where_the_server_has_its_command(
 
 def test_another_benchmark_on_the_server_is_in_the_way(few: None) -> None:
     with held(Lock(NAME)), pytest.raises(CannotMeasure, match="Another benchmark"):
-        COMPARISONS.run(PLAN)
+        runner.run(PLAN)
     run = Comparison.objects.get()
     assert "failed" == run.status
     assert "Another benchmark" in run.error

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from demo_project.bank.compare import runner
 from demo_project.bank.compare.plan import Plan
-from demo_project.bank.compare.runner import COMPARISONS
 from redis_locks.testing.server import EmbeddedServer
 from tests.demo.bare_loop import METHODS
 
@@ -45,7 +45,7 @@ def test_as_many_transfers_are_reported_as_the_server_has_made(
     client: redis.Redis, strategy: str
 ) -> None:
     client.config_resetstat()
-    row = COMPARISONS.run(plan_of(strategy, WORKERS)).measurements.get()
+    row = runner.run(plan_of(strategy, WORKERS)).measurements.get()
     booked = client.info("commandstats")["cmdstat_hincrby"]["calls"]
     # Two bookings for each transfer, and each worker makes one before it is measured.
     assert 2 * (row.transfers + WORKERS) == booked
@@ -79,9 +79,7 @@ def ratio_to_bare_loop(url: str, strategy: str) -> float:
     theirs: list[float] = []
     with bare_loop(url, strategy) as rate:
         # In turn, so that a change of the machine's load meets both.
-        run = COMPARISONS.run(
-            plan_of(strategy, 1, ROUNDS), on_measurement=lambda: theirs.append(rate())
-        )
+        run = runner.run(plan_of(strategy, 1, ROUNDS), on_measurement=lambda: theirs.append(rate()))
     ours = [row.transfers_per_second for row in run.measurements.all()]
     assert ROUNDS == len(ours) == len(theirs)
     # The best of many rounds: whatever else the machine does makes both slower.

@@ -17,10 +17,9 @@ from django.utils import timezone
 from demo_project.bank.compare import book, runner
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
-from demo_project.bank.compare.runner import COMPARISONS
+from demo_project.bank.compare.runner import AlreadyRunning
 from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import AlreadyRunning, CannotMeasure, Recorder
-from demo_project.bank.server import MeasuredServer
+from demo_project.bank.server import CannotMeasure, MeasuredServer
 from demo_project.bank.strategies import STRATEGIES
 from redis_locks.testing import override_locks
 from tests.demo.runs import wait_until_finished
@@ -57,7 +56,7 @@ def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
     }
     plan = Plan(seconds=0.2, workers=(1,), accounts=("hot",), strategies=tuple(known), rounds=3)
     trips: dict[str, float] = {}
-    for row in COMPARISONS.run(plan).measurements.all():
+    for row in runner.run(plan).measurements.all():
         # Whatever else is sent, such as a renewal, only adds to them: much, if a busy machine makes
         # few transfers.
         trips[row.strategy] = min(trips.get(row.strategy, math.inf), row.round_trips or 0)
@@ -83,7 +82,7 @@ def test_clicks_of_visitors_do_not_get_into_a_comparison(
     with ThreadPoolExecutor(1) as visitors:
         visitors.submit(click)
         try:
-            run = COMPARISONS.run(plan)
+            run = runner.run(plan)
         finally:
             over.set()
     assert {"watch_packed": 2, "script_aof": 1} == {
@@ -99,7 +98,7 @@ def test_clicks_of_visitors_do_not_get_into_a_comparison(
 
 
 @override_locks("granted")
-def test_of_two_comparisons_that_begin_at_once_one_runs() -> None:
+def test_of_two_comparisons_that_begin_at_once_one_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on two servers, whose locks know nothing of each other."""
     ended = threading.Event()
     at_once = threading.Barrier(2, timeout=20)
@@ -107,10 +106,12 @@ def test_of_two_comparisons_that_begin_at_once_one_runs() -> None:
     def measure(*_args: Any) -> None:
         ended.wait(20)
 
+    monkeypatch.setattr(runner, "measure_server", measure)
+
     def run() -> None:
         at_once.wait()
         try:
-            Recorder(measure, lambda _: None).run(TINY)
+            runner.run(TINY)
         finally:
             connections.close_all()
 
@@ -128,7 +129,7 @@ def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(runner, "measure", fail)
     with pytest.raises(WorkerError):
-        COMPARISONS.run(TINY)
+        runner.run(TINY)
     run = Comparison.objects.get()
     assert (run.status, run.error) == ("failed", "Worker process 7 failed: out of money")
 
@@ -143,22 +144,22 @@ def test_a_run_says_that_it_was_the_measured_server_that_died(
     settings.BANK_OWNS_SERVER, settings.BASE_DIR = True, tmp_path
     monkeypatch.setattr(runner, "measure", end)
     with pytest.raises(CannotMeasure, match="The server that was measured does not answer: "):
-        COMPARISONS.run(TINY)
+        runner.run(TINY)
     assert Comparison.Status.FAILED == Comparison.objects.get().status
 
 
 @pytest.mark.ci
 def test_only_one_of_two_starts_runs() -> None:
-    first = COMPARISONS.start(TINY)
+    first = runner.start(TINY)
     with pytest.raises(AlreadyRunning, match="held by"):
-        COMPARISONS.start(TINY)
+        runner.start(TINY)
     assert wait_until_finished(first).status == Comparison.Status.FINISHED
     assert Comparison.objects.count() == 1
 
 
 @pytest.mark.ci
 def test_the_safe_strategies_conserve_the_money_between_processes() -> None:
-    run = COMPARISONS.run(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
+    run = runner.run(Plan(seconds=0.2, workers=(4,), accounts=("hot",), rounds=1))
     for row in run.measurements.exclude(strategy="unprotected"):
         assert row.transfers > 0, row
         assert row.conserved, row

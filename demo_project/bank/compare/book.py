@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from demo_project.bank.recorder import CannotMeasure
+from demo_project.bank.server import CannotMeasure
 from demo_project.benchmark.book_locks import WHO_COMPARES
 from demo_project.benchmark.figures import BOOK_SECONDS, ORIGINAL, Turn, compare, counts
 from demo_project.benchmark.measurement import Contest, KeysInTheWay, measure

@@ -24,12 +24,11 @@ from demo_project.bank.compare.plan import (
     WORKERS,
     Plan,
 )
-from demo_project.bank.compare.runner import COMPARISONS, for_this_server
+from demo_project.bank.compare.runner import AlreadyRunning, Cancelled, for_this_server, run
 from demo_project.bank.endings import check_reader, one_line_endings
 from demo_project.bank.models import Comparison
-from demo_project.bank.recorder import AlreadyRunning, Cancelled, CannotMeasure
 from demo_project.bank.report import print_report, progress_bar
-from demo_project.bank.server import bank_server
+from demo_project.bank.server import CannotMeasure, bank_server
 from demo_project.bank.strategies import STRATEGIES, available, named_methods
 from demo_project.benchmark.pool import WorkerError
 
@@ -119,7 +118,7 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
                 advance()
                 check_reader()
 
-            return COMPARISONS.run(plan, on_measurement=measured)
+            return run(plan, on_measurement=measured)
     except (AlreadyRunning, Cancelled, CannotMeasure, WorkerError) as error:
         raise CommandError(str(error)) from error
 
