@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 from django.contrib.auth.models import User
+from django.core.management.color import no_style
 from django.test import Client
 from django.urls import reverse
 
@@ -18,7 +18,7 @@ from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.runner import for_this_server
 from demo_project.bank.models import Comparison
-from demo_project.bank.report import print_report
+from demo_project.bank.report import report
 from demo_project.bank.server import CannotMeasure
 from redis_locks import Lock
 from tests.demo.runs import finished_run
@@ -150,12 +150,10 @@ def test_the_page_has_the_table_beside_the_book_s_figures() -> None:
 
 def test_the_terminal_shows_the_table_in_80_columns() -> None:
     run = finished_run({("hot", 2, "script"): [100]}, book_table=table(0.005))
-    out = io.StringIO()
-    print_report(out, run, color=False)
-    lines = out.getvalue().splitlines()
+    lines = list(report(run, no_style()))
     assert 'Table 11.2 of "Redis in Action"' in lines[0]
     assert "lua 2 500,000 400,000 ±10% +100% 50,404 42,199 +87%" == " ".join(lines[3].split())
     assert max(map(len, lines)) <= 80
-    said = " ".join(out.getvalue().split())
+    said = " ".join(" ".join(lines).split())
     assert "= no difference; ? not decided" in said
     assert book.NO_FOURTH_LOCK in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from typing import Any
@@ -27,10 +26,11 @@ from demo_project.bank.compare.plan import (
 from demo_project.bank.compare.runner import AlreadyRunning, Cancelled, for_this_server, run
 from demo_project.bank.endings import check_reader, one_line_endings
 from demo_project.bank.models import Comparison
-from demo_project.bank.report import print_report, progress_bar
+from demo_project.bank.report import report, steps
 from demo_project.bank.server import CannotMeasure, bank_server
 from demo_project.bank.strategies import STRATEGIES, available, named_methods
 from demo_project.benchmark.pool import WorkerError
+from redis_locks.management.locks.console import Console
 
 
 def add_plan_arguments(
@@ -101,7 +101,7 @@ def plan_from(options: dict[str, Any]) -> Plan:
         raise CommandError(str(error)) from error
 
 
-def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
+def run_in_terminal(plan: Plan, console: Console) -> Comparison:
     """Run the plan with a progress bar on standard error.
 
     Raises:
@@ -112,10 +112,12 @@ def run_in_terminal(plan: Plan, *, color: bool) -> Comparison:
     """
     plan = for_this_server(plan)
     try:
-        with progress_bar(sys.stderr, plan, color=color) as advance:
+        with console.progress(len(plan)) as advance:
+            upcoming = steps(plan)
+            advance(next(upcoming))
 
             def measured() -> None:
-                advance()
+                advance(next(upcoming, "Done"))
                 check_reader()
 
             return run(plan, on_measurement=measured)
@@ -146,20 +148,18 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run and print."""
-        color = not options["no_color"]
+        console = Console(self.stdout, self.stderr, self.style, force_color=options["force_color"])
         # Also before there is a server, so that a mistake is told at once.
         plan_from(options)
-        # Past Django's wrapper, which hides whether this is a terminal's width.
-        out = getattr(self.stdout, "_out", sys.stdout)
         with one_line_endings():
             with bank_server():
-                comparison = run_in_terminal(plan_from(options), color=color)
+                comparison = run_in_terminal(plan_from(options), console)
             if options["json"]:
                 self.stdout.write(json.dumps(as_json(comparison), indent=2))
             elif options["csv"]:
-                write_csv(out, comparison)
+                write_csv(self.stdout, comparison)
             else:
-                print_report(out, comparison, color=color)
+                console.write(report(comparison, console.style))
 
 
 def _checked(argument: str, read: Callable[[str], Any]) -> Callable[[str], Any]:

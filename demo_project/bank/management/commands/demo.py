@@ -23,10 +23,11 @@ from demo_project.bank.compare.plan import Plan
 from demo_project.bank.endings import Terminated, check_reader, one_line_endings
 from demo_project.bank.live.customers import open_accounts
 from demo_project.bank.only_demo import only_demo
-from demo_project.bank.report import print_report
+from demo_project.bank.report import report
 from demo_project.bank.server import announced, bank_server
 from demo_project.bank.site import Site
 from demo_project.bank.tour import directions
+from redis_locks.management.locks.console import Console
 
 from .compare import add_plan_arguments, plan_from, run_in_terminal
 
@@ -58,7 +59,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Serve at once, measure meanwhile, and go on until somebody stops it."""
         plan = plan_from(options)
-        color = not options["no_color"]
+        console = Console(self.stdout, self.stderr, self.style, force_color=options["force_color"])
         with (
             one_line_endings(),
             closing(Site(options["port"])) as site,
@@ -69,13 +70,13 @@ class Command(BaseCommand):
             open_accounts(get_redis_connection("default"))
             password = create_login()
             if options["once"]:
-                self._measure(plan, color=color)
+                self._measure(plan, console)
                 self._say(site=None, password=password)
                 return
             with experiments_end(), site.serving():
-                self._show(site, password, plan, color=color)
+                self._show(site, password, plan, console)
 
-    def _show(self, site: Site, password: str, plan: Plan, *, color: bool) -> None:
+    def _show(self, site: Site, password: str, plan: Plan, console: Console) -> None:
         self._say(site, password)
         if site.note:
             self.stdout.write(site.note)
@@ -90,7 +91,7 @@ class Command(BaseCommand):
         )
         self.stdout.flush()
         try:
-            self._measure(plan, color=color)
+            self._measure(plan, console)
         except CommandError as error:
             # Somebody has cancelled it, or runs another one, from the page.
             self.stdout.write(str(error))
@@ -100,9 +101,9 @@ class Command(BaseCommand):
         self.stdout.flush()
         self._wait()
 
-    def _measure(self, plan: Plan, *, color: bool) -> None:
-        comparison = run_in_terminal(plan, color=color)
-        print_report(getattr(self.stdout, "_out", sys.stdout), comparison, color=color)
+    def _measure(self, plan: Plan, console: Console) -> None:
+        comparison = run_in_terminal(plan, console)
+        console.write(report(comparison, console.style))
 
     def _say(self, site: Site | None, password: str) -> None:
         if site:
