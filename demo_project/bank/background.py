@@ -8,13 +8,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
 
 import redis
 
 from redis_locks import LockError, LockNotAvailable, inspection, redis_lock
 
+from .accounts import TransferError
 from .processes import ActorFailed, actors_end
 
 MEMORY_SECONDS = 3600
@@ -64,13 +65,39 @@ def _call(call: Callable[[], R]) -> Future[R]:
     return future
 
 
-def start_experiment(conn: redis.Redis, name: str, work: Callable[[Show], Found]) -> uuid.UUID:
+def keep(
+    conn: redis.Redis, name: str, found: Found, run_id: uuid.UUID | None = None, under: str = ""
+) -> uuid.UUID:
+    """Keep what an experiment found for an hour, and return the id that `find_experiment` knows it by.
+
+    Args:
+        conn: Client of the server that keeps it.
+        name: What is kept as ``name`` with it.
+        found: In JSON's types.
+        run_id: The id; None: a new one.
+        under: The lock under which the experiment still runs; empty: it has ended.
+    """
+    run_id = run_id or uuid.uuid4()
+    run = {"name": name, "under_way": under, **found}
+    conn.set(_key(run_id), json.dumps(run), ex=MEMORY_SECONDS)
+    return run_id
+
+
+def start_experiment(
+    conn: redis.Redis,
+    name: str,
+    work: Callable[[Show], Found],
+    lock: str = LOCK,
+    turn: AbstractContextManager[object] | None = None,
+) -> uuid.UUID:
     """Start `work` and return the id of what it will find.
 
     Args:
         conn: Client of the server that keeps the result.
         name: What is kept as ``name`` with the result.
         work: Returns the result, in JSON's types. It is given what shows a part of it meanwhile.
+        lock: The lock under which it runs.
+        turn: What takes that lock; None: one experiment at a time.
 
     Raises:
         Busy: Another experiment is under way.
@@ -79,23 +106,23 @@ def start_experiment(conn: redis.Redis, name: str, work: Callable[[Show], Found]
     run_id = uuid.uuid4()
     started: Future[None] = Future()
 
-    def show(found: Found, *, under_way: bool = True) -> None:
-        run = {"name": name, "under_way": under_way, **found}
-        conn.set(_key(run_id), json.dumps(run), ex=MEMORY_SECONDS)
+    def show(found: Found, under: str = lock) -> None:
+        keep(conn, name, found, run_id, under)
 
     def run() -> None:
         try:
-            with redis_lock(LOCK, wait=0, label=f"the experiment {name}"):
+            with turn or redis_lock(LOCK, wait=0, label=f"the experiment {name}"):
                 show({})
                 started.set_result(None)
                 try:
                     found = work(show)
-                except (ActorFailed, OSError, redis.RedisError, LockError) as error:
+                except (ActorFailed, OSError, redis.RedisError, LockError, TransferError) as error:
                     found = {"error": str(error)}
-                show(found, under_way=False)
-        except (LockError, redis.RedisError) as error:
-            if not started.done():
-                started.set_exception(error)
+                show(found, under="")
+        except Exception as error:
+            if started.done():
+                raise
+            started.set_exception(error)
 
     threading.Thread(target=run, name=_NAME, daemon=True).start()
     try:
@@ -105,21 +132,26 @@ def start_experiment(conn: redis.Redis, name: str, work: Callable[[Show], Found]
     return run_id
 
 
-def find_experiment(conn: redis.Redis, run_id: uuid.UUID) -> Found | None:
-    """Return a run's ``name``, whether it is ``under_way``, and what it found, or an ``error``; None if unknown.
+def find_experiment(conn: redis.Redis, run_id: uuid.UUID, *names: str) -> Found | None:
+    """Return a run's ``name``, whether it is ``under_way``, and what it found, or an ``error``.
+
+    None if it is not known, or has none of these names.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    # Before the run, which ends before its lock is released.
-    is_at_work = inspection.lock(LOCK) is not None
+    run = _read(conn, run_id)
+    if run and run["under_way"] and inspection.lock(run["under_way"]) is None:
+        # It may have ended since it was read: the result is kept before the lock is released.
+        run = _read(conn, run_id)
+        if run and run["under_way"]:
+            run |= {"under_way": "", "error": "It was stopped before its end."}
+    return run if run and run["name"] in names else None
+
+
+def _read(conn: redis.Redis, run_id: uuid.UUID) -> Found | None:
     kept = conn.get(_key(run_id))
-    if kept is None:
-        return None
-    run: Found = json.loads(kept)
-    if run["under_way"] and not is_at_work:
-        return {**run, "under_way": False, "error": "It was stopped before its end."}
-    return run
+    return json.loads(kept) if kept else None
 
 
 def _key(run_id: uuid.UUID) -> str:

@@ -179,8 +179,8 @@ def test_racing_all_three_shows_what_the_shop_lost_without_locking(
 def test_a_slow_race_leaves_a_queue_to_look_at_and_then_its_result(
     bank: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("demo_project.bank.live.slow_race.SLOW_EACH_WAY", 2)
-    monkeypatch.setattr("demo_project.bank.live.slow_race.SLOW_SECONDS", 0.5)
+    monkeypatch.setattr("demo_project.bank.live.views.SLOW_EACH_WAY", 2)
+    monkeypatch.setattr("demo_project.bank.live.views.SLOW_SECONDS", 0.5)
     page = post("race", RACED | {"race-strategy": "redis_lock", "race-slow_motion": "on"})
     assert "The slow race is under way" in text_of(page)
     address = page.redirect_chain[-1][0].partition("#")[0]

@@ -73,8 +73,8 @@ def start(request: HttpRequest) -> HttpResponse:
 @explains_trouble
 def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """One run: how far it has come, or its reports."""
-    run = find_experiment(_bank(), run_id)
-    if run is None or run["name"] != NAME:
+    run = find_experiment(_bank(), run_id, NAME)
+    if run is None:
         return forgotten(
             request,
             "The bank has forgotten this run: it remembers one for an hour.",

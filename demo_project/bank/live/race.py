@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Self
 
 import redis
 
@@ -57,6 +58,17 @@ class Result:
     after: tuple[int, int]
     runners: tuple[Runner, ...]
     fullest: Moment | None
+
+    @classmethod
+    def of(cls, kept: dict[str, Any]) -> Self:
+        """Return the result that `asdict` has made JSON of."""
+        runners = (
+            Runner(**{**runner, "waited_for": tuple(runner["waited_for"])})
+            for runner in kept["runners"]
+        )
+        fullest = kept["fullest"] and Moment(**kept["fullest"])
+        pairs = {name: tuple(kept[name]) for name in ("accounts", "before", "after")}
+        return cls(**{**kept, **pairs, "runners": tuple(runners), "fullest": fullest})
 
     @property
     def expected(self) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import TransferError
+from demo_project.bank.background import Found, find_experiment, keep, start_experiment
 from demo_project.bank.live_page import Part, answer, forgotten
 from demo_project.bank.strategies import STRATEGIES, label_of, transfer_funds
 from redis_locks import LockNotAvailable
@@ -25,14 +27,13 @@ from redis_locks.inspection import LockInfo
 from .customers import accounts, open_accounts, total
 from .forms import RACED, RaceForm, TransferForm
 from .money import money
-from .race import EACH_WAY, run_race
-from .results import is_under_way, recall, recall_rush, remember, remember_rush
-from .rush import CUSTOMERS, PRICE, run_rush
-from .slow_race import start_slow_race
+from .race import EACH_WAY, SLOW_EACH_WAY, SLOW_SECONDS, Result, run_race
+from .rush import CUSTOMERS, PRICE, Till, run_rush
 from .trouble import explains_trouble
-from .turns import BankInUse, race_turn, transfer_turn
+from .turns import RACE_LOCK, BankInUse, race_turn, transfer_turn
 
 PAGE = "bank/live.html"
+RACE, RUSH = "race", "rush"
 FORGOTTEN = "The bank has forgotten this race: it remembers one for an hour."
 
 
@@ -49,11 +50,12 @@ def show(request: HttpRequest) -> HttpResponse:
 @explains_trouble
 def show_race(request: HttpRequest, race_id: uuid.UUID) -> HttpResponse:
     """The page with the result of a race."""
-    if is_under_way(_bank(), race_id):
+    run = find_experiment(_bank(), race_id, RACE)
+    if run is None or "error" in run:
+        return forgotten(request, run["error"] if run else FORGOTTEN, "bank:live")
+    if run["under_way"]:
         return _page(request, {"under_way": True})
-    result = recall(_bank(), race_id)
-    if result is None:
-        return forgotten(request, FORGOTTEN, "bank:live")
+    result = Result.of(run["result"])
     pair = dict(zip(("sender", "recipient"), result.accounts, strict=True))
     again = {**pair, "amount": f"{result.cents / 100:.2f}", "strategy": result.strategy}
     race = {"result": result, "label": label_of(result.strategy)}
@@ -99,14 +101,28 @@ def race(request: HttpRequest) -> HttpResponse:
     form = RaceForm(request.POST)
     if not form.is_valid():
         return _page(request, status=422, race_form=form)
-    strategy = form.cleaned_data["strategy"]
+    conn, strategy = _bank(), form.cleaned_data["strategy"]
+
+    def work(each_way: int, work_seconds: float) -> Found:
+        result = run_race(
+            conn,
+            form.accounts,
+            form.cents,
+            strategy=strategy,
+            each_way=each_way,
+            work_seconds=work_seconds,
+        )
+        return {"result": asdict(result)}
+
     try:
         if form.cleaned_data["slow_motion"]:
-            race_id = start_slow_race(_bank(), form.accounts, form.cents, strategy=strategy)
+            # In the background, so that visitors can look at its queue.
+            race_id = start_experiment(
+                conn, RACE, lambda _: work(SLOW_EACH_WAY, SLOW_SECONDS), RACE_LOCK, race_turn()
+            )
         else:
             with race_turn():
-                result = run_race(_bank(), form.accounts, form.cents, strategy=strategy)
-            race_id = remember(_bank(), result)
+                race_id = keep(conn, RACE, work(EACH_WAY, 0))
     except BankInUse as error:
         form.add_error(None, str(error))
         return _page(request, status=423, race_form=form)
@@ -120,8 +136,9 @@ def race(request: HttpRequest) -> HttpResponse:
 @explains_trouble
 def race_all(_request: HttpRequest) -> HttpResponse:
     """Let fifty customers pay one shop at once, in each of three ways."""
-    found = reverse("bank:rush", args=[remember_rush(_bank(), run_rush(_bank()))])
-    return redirect(f"{found}#rush")
+    tills = [asdict(till) for till in run_rush(_bank())]
+    rush_id = keep(_bank(), RUSH, {"tills": tills})
+    return redirect(f"{reverse('bank:rush', args=[rush_id])}#rush")
 
 
 @never_cache
@@ -129,10 +146,10 @@ def race_all(_request: HttpRequest) -> HttpResponse:
 @explains_trouble
 def show_rush(request: HttpRequest, rush_id: uuid.UUID) -> HttpResponse:
     """The page with what the shop got in each way."""
-    tills = recall_rush(_bank(), rush_id)
-    if tills is None:
+    run = find_experiment(_bank(), rush_id, RUSH)
+    if run is None:
         return forgotten(request, FORGOTTEN, "bank:live")
-    return _page(request, tills=tills)
+    return _page(request, tills=[Till(**till) for till in run["tills"]])
 
 
 @require_POST

@@ -54,8 +54,8 @@ def start(request: HttpRequest, name: str) -> HttpResponse:
 @explains_trouble
 def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """One experiment: that it is under way, or its timelines."""
-    run = find_experiment(_bank(), run_id)
-    if run is None or run["name"] not in PROBLEMS:
+    run = find_experiment(_bank(), run_id, *PROBLEMS)
+    if run is None:
         return forgotten(
             request,
             "The bank has forgotten this experiment: it remembers one for an hour.",
