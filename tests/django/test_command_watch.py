@@ -8,11 +8,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pytest
 
-from redis_locks import Lock, LockLost, inspection
+from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Terminal, locks
 from tests.support.world import until
@@ -114,7 +114,7 @@ def test_keys_choose_a_lock_open_it_and_go_back(name: str) -> None:
         assert "third" in terminal.marked
 
 
-def test_a_force_release_names_whom_it_ends_and_asks_for_a_reason_and_for_consent(
+def test_a_force_release_asks_for_a_reason_names_whom_it_ends_and_asks_for_consent(
     name: str,
 ) -> None:
     with Terminal("watch", f"{name}*", "--interval", "0.1") as terminal:
@@ -123,58 +123,75 @@ def test_a_force_release_names_whom_it_ends_and_asks_for_a_reason_and_for_consen
         waiting = threading.Thread(target=_take, args=(name,))
         waiting.start()
         until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
-        terminal.until_frame(lambda frame: any("stuck" in line for line in frame))
+        terminal.until_line("stuck")
         terminal.type("f")
-        asked = " ".join(terminal.until_line("by stuck on"))
-        assert f"Force-release {name}?" in asked
-        assert "1 waiting. Next: next one on" in asked
-        assert "This cannot be undone." in asked
-        terminal.type("\r")  # no reason, no question
-        # Pasted: the end of a reason is no consent, not even if it is read with the next bytes.
-        terminal.type("x" * 1023 + "\ry")
-        terminal.until_line("Force-release now? y/N")
-        terminal.type("\r")
-        terminal.until_line("Nothing was released.")
+        terminal.until(f"Why is lock '{name}' to be released? ")
+        assert terminal.modes_before == terminal.modes
+        terminal.type("\n")
+        terminal.until("A force-release needs a reason; nothing was released.")
+        terminal.until("Press Enter to go back. ")
+        terminal.type("\n")
+        terminal.until("\x1b[?1049h", times=2)
+        terminal.type("f")
+        terminal.until("to be released? ", times=2)
+        # Pasted: the end of a reason is no consent.
+        terminal.type("x" * 1023 + "\ny\n")
+        asked = terminal.until("[y/N] ")
+        assert "1 waiting; next: next one on" in asked
+        terminal.type("\n")
+        terminal.until("Aborted; nothing was released.")
         assert not hold.is_lost
-        terminal.type("fpaged\r")
-        terminal.until_line("Force-release now? y/N")
-        terminal.type("y")
-        terminal.until_line("Released 1 hold. Fencing tokens below")
+        terminal.until("to go back. ", times=2)
+        terminal.type("\n")
+        terminal.until("\x1b[?1049h", times=3)
+        terminal.type("f")
+        terminal.until("to be released? ", times=3)
+        terminal.type("paged\n")
+        terminal.until("[y/N] ", times=2)
+        terminal.type("y\n")
+        terminal.until("Fencing tokens below")
         until(lambda: hold.is_lost)
         waiting.join()
+        terminal.until("to go back. ", times=3)
+        terminal.type("\n")
+        terminal.until("\x1b[?1049h", times=4)
+        terminal.type("q")
+        status, shown = terminal.end()
+    assert (0, True) == (status, shown.endswith(LEFT))
+
+
+def test_ctrl_c_at_the_question_of_a_force_release_goes_back_to_the_screen(name: str) -> None:
+    with Lock(name, label="stuck") as hold, Terminal("watch", f"{name}*") as terminal:
+        terminal.until_line("stuck")
+        terminal.type("f")
+        terminal.until("to be released? ")
+        terminal.send(signal.SIGINT)
+        terminal.until("to go back. ")
+        terminal.send(signal.SIGINT)
+        terminal.until("\x1b[?1049h", times=2)
+        assert not hold.is_lost
         terminal.type("q")
         assert 0 == terminal.end()[0]
 
 
-def test_keys_are_heard_while_the_server_does_not_say_who_holds_the_lock(
+def test_a_force_release_says_so_while_the_server_does_not_answer(
     private_server: EmbeddedServer, name: str
 ) -> None:
     with (
-        suppress(LockLost),
-        Lock(name, using=private_server.url, lease=60, label="stuck", wait=0),
+        Lock(name, using=private_server.url, lease=60, label="stuck"),
+        Terminal("watch", "--interval", "3600", "--using", private_server.url) as terminal,
     ):
-        arguments = ("--interval", "3600", "--using", private_server.url)
-        with Terminal("watch", *arguments) as terminal:
-            terminal.until_line("stuck")
-            with frozen(private_server):
-                terminal.type("fpaged\ry")
-                terminal.until_line("Reading …")
-                terminal.type("\x1b")
-                terminal.until_line("stuck")
-                terminal.type("fpaged")
-                terminal.until_line("Reason: paged")
-                assert any("Reading …" in line for line in terminal.frame)
-                terminal.type("\ry")
-                terminal.until_frame(lambda frame: "Reason" not in frame[-1])
-            terminal.until_line("Force-release now? y/N")
-            assert any("by stuck on" in line for line in terminal.frame)
-            with frozen(private_server):
-                terminal.type("y")
-                terminal.until_line("Releasing …")
-                terminal.type("q")
-                terminal.until(LEFT)
-            status, shown = terminal.end()
-        assert (0, True) == (status, "Released 1 hold." in shown.rpartition(LEFT)[2])
+        terminal.until_line("stuck")
+        with frozen(private_server):
+            terminal.type("f")
+            terminal.until("to be released? ")
+            terminal.type("paged\n")
+            terminal.until("has not answered for 2 s")
+        terminal.until("to go back. ")
+        terminal.type("\n")
+        terminal.until("\x1b[?1049h", times=2)
+        terminal.type("q")
+        assert 0 == terminal.end()[0]
 
 
 @contextmanager

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shutil
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import NoReturn
 
@@ -132,14 +133,20 @@ class Console:
         """
         if not sys.stdin.isatty():
             fail(f"Cannot ask for confirmation: stdin is not a terminal. Give --yes to {verb}.")
-        self.note(f"{question} [y/N] ", ending="")
+        if self.ask(f"{question} [y/N] ").lower() not in {"y", "yes"}:
+            fail(f"Aborted; nothing was {done}.")
+
+    def ask(self, question: str) -> str:
+        """Return the line that the user types; empty after Ctrl-C or Ctrl-D."""
+        # What was typed before the question can be read is no answer to it.
+        with suppress(OSError, termios.error):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         try:
-            answer = input()
+            self.note(question, ending="")
+            return input().strip()
         except (EOFError, KeyboardInterrupt):
             self.note("")
-            answer = ""
-        if answer.strip().lower() not in {"y", "yes"}:
-            fail(f"Aborted; nothing was {done}.")
+            return ""
 
 
 def _encodable(text: str, stream: OutputWrapper) -> str:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
+from dataclasses import replace
 from os import terminal_size
 from typing import NamedTuple
 
 from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
-from redis_locks.exceptions import LockBackendError
-from redis_locks.inspection import HolderInfo, LockInfo, audit
+from redis_locks.inspection import HolderInfo, LockInfo
 from redis_locks.inspection.filters import Search, search
 from redis_locks.inspection.headline import headline
-from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.story import Surroundings, longest, runs, surroundings, tell
-from redis_locks.inspection.time_limit import in_background, require_answer
+from redis_locks.inspection.story import Surroundings, longest, surroundings, tell
+from redis_locks.inspection.time_limit import require_answer
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.selection import Selection
@@ -37,9 +32,6 @@ _ABOVE, _BELOW = 3, 1
 _MOST_SAID = 3
 """Lines of the headline."""
 
-_MOST_SHOWN = 5
-"""How many holds the question before a force-release names."""
-
 _LIST_KEYS = ("q quit", "enter open", "f force-release", "/ filter", "j k choose")
 _LOCK_KEYS = ("q quit", "esc back", "f force-release", "j k scroll")
 """What they do, the most needed first: those that find room are shown."""
@@ -53,39 +45,6 @@ class Look(NamedTuple):
     locks: Mapping[str, LockInfo]
     lock: LockInfo | None
     around: Surroundings | None
-
-
-_READING, _RELEASING = "Reading …", "Releasing …"
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """A line that the user types.
-
-    Attributes:
-        kind: "filter"; or of a force-release: "reason", "given" when only `lock` is missing, and
-            "consent".
-        text: What was typed.
-        name: The lock to release.
-        lock: Its holds, once the server has answered: those that will be ended.
-    """
-
-    kind: str
-    text: str = ""
-    name: str = ""
-    lock: LockInfo | None = None
-
-    @property
-    def is_of_release(self) -> bool:
-        """Whether it is for a force-release."""
-        return self.kind != "filter"
-
-    def edited(self, key: str) -> _Prompt:
-        """Return it after a key that types or deletes; other keys change nothing."""
-        if key == "backspace":
-            return replace(self, text=self.text[:-1])
-        typed = key if len(key) == 1 and key.isprintable() else ""
-        return replace(self, text=self.text + typed)
 
 
 class LiveScreen:
@@ -103,12 +62,9 @@ class LiveScreen:
         self._place = self._top = self._scrolled = 0
         self._rows = 20
         self._opened: str | None = None
-        self._prompt: _Prompt | None = None
-        self._answer: Future[LockInfo | str] | None = None
-        """What the server will say: with a prompt of a release, the lock; without, what the release
-        did.
-        """
-        self._said = ""
+        self._is_typing = False
+        self.to_release: str | None = None
+        """The lock that the last key asks to release."""
 
     def read(self) -> Look:
         """Read what the screen shows; blocks.
@@ -132,41 +88,34 @@ class LiveScreen:
 
     def press(self, key: str) -> bool:
         """Do what a key does, and return whether to go on."""
-        asked = self.asks_for_consent
-        self._hear()
-        if self._prompt is not None:
-            # Nobody has consented to a question that came after the key.
-            if asked or key == "escape" or not self.asks_for_consent:
-                self._type(key, self._prompt)
+        self.to_release = None
+        if self._is_typing:
+            self._type(key)
             return True
-        self._said = _RELEASING if self._answer else ""
         if key in {"escape", "backspace"}:
             self._go_back()
         elif key == "f":
-            self._ask_to_release()
+            self.to_release = self._opened or self._name
         elif self._opened is not None:
             self._scrolled = max(0, self._scrolled + self._step(key))
         elif key == "enter" and self._name is not None:
             self._opened, self._marked, self._scrolled = self._name, self._name, 0
         elif key == "/":
-            self._prompt = _Prompt("filter", self._filter)
+            self._is_typing = True
         else:
             self._move(self._step(key))
         return key != "q"
 
     def frame(self, news: News[Look], size: terminal_size) -> list[str]:
         """Return the lines of the screen, none longer than it, and no more than it has."""
-        self._hear()
         self._rows = max(1, size.lines - _ABOVE - _BELOW)
         look = news.value
         if look is not None and look.opened != self._opened:
             look = None  # of before the last key
         # While the server cannot be asked, nobody knows whether what is shown goes on.
         later = 0.0 if news.error else news.age
-        if self._prompt is not None and self._prompt.is_of_release:
-            body = self._question(self._prompt, size.columns)
-        elif look is None:
-            body = ["", "" if news.error else _READING]
+        if look is None:
+            body = ["", "" if news.error else "Reading …"]
         elif look.opened is not None:
             body = self._lock(look, later, size)
         else:
@@ -180,11 +129,6 @@ class LiveScreen:
     def wanted(self) -> object:
         """What is to be read; another one than before is to be read at once."""
         return self._opened, self._filter, self._top, self._rows
-
-    @property
-    def asks_for_consent(self) -> bool:
-        """Whether the next key ends a hold."""
-        return self._prompt is not None and self._prompt.kind == "consent"
 
     @property
     def _name(self) -> str | None:
@@ -214,87 +158,15 @@ class LiveScreen:
         else:
             self._filter = ""
 
-    def _type(self, key: str, prompt: _Prompt) -> None:
-        if prompt.kind == "consent":
-            self._prompt = None
-            if key in {"y", "Y"} and prompt.lock is not None:
-                ask = partial(_release, prompt.lock, prompt.text.strip(), self._using)
-                self._answer, self._said = in_background(ask), _RELEASING
-            else:
-                self._said = "Nothing was released."
-        elif prompt.is_of_release:
-            self._reason(key, prompt)
-        else:
-            edited = replace(prompt, text="") if key == "escape" else prompt.edited(key)
-            self._filter = edited.text
-            self._prompt = None if key in {"enter", "escape"} else edited
-
-    def _reason(self, key: str, prompt: _Prompt) -> None:
-        if key == "escape":
-            self._prompt = self._answer = None
-        elif prompt.kind == "given":
-            pass  # what is typed ahead is no consent
-        elif key == "enter":
-            if prompt.text.strip():
-                self._prompt = replace(prompt, kind="consent" if prompt.lock else "given")
-        else:
-            self._prompt = prompt.edited(key)
-
-    def _ask_to_release(self) -> None:
-        name = self._opened or self._name
-        if name is None or self._answer is not None:
-            return
-        self._prompt = _Prompt("reason", name=name)
-        self._answer = in_background(partial(_look_up, name, self._using))
-
-    def _hear(self) -> None:
-        """Take what the server has said to a key, if it has."""
-        if self._answer is None or not self._answer.done():
-            return
-        answer, self._answer = self._answer.result(), None
-        prompt = self._prompt
-        if isinstance(answer, str):
-            self._said = answer
-            if prompt is not None and prompt.is_of_release:
-                self._prompt = None
-        elif prompt is not None:
-            kind = "consent" if prompt.kind == "given" else prompt.kind
-            self._prompt = replace(prompt, kind=kind, lock=answer)
-
-    def last_words(self) -> str:
-        """Return what a release did that is still under way, for who has quit; waits for it.
-
-        Else "" at once.
-        """
-        if self._answer is None or (self._prompt is not None and self._prompt.is_of_release):
-            return ""
-        return str(self._answer.result())
-
-    def _question(self, prompt: _Prompt, columns: int) -> list[str]:
-        lock = prompt.lock
-        texts = [f"Force-release {printable(prompt.name)}?", ""]
-        if lock is None:
-            return [*textwrap.wrap(texts[0], columns), "", _READING]
-        holds = sorted(lock.holders, key=lambda holder: -holder.held_for)
-        texts += [
-            f"Held for {duration(holder.held_for)} by {runs(holder)}, pid {holder.pid}."
-            for holder in islice(holds, _MOST_SHOWN)
-        ]
-        if len(holds) > _MOST_SHOWN:
-            texts.append(f"And {len(holds) - _MOST_SHOWN} more holds.")
-        if lock.waiters:
-            first = lock.waiters[0]
-            texts.append(
-                f"{lock.waiting} waiting. Next: {runs(first)}, waiting for {duration(first.waited)}."
-            )
-        else:
-            texts.append("Nobody waits for the lock.")
-        texts += [
-            "",
-            "The holder is told at once, but code that does not check may go on working beside the "
-            "next holder. Fencing tokens prevent its late writes. This cannot be undone.",
-        ]
-        return [line for text in texts for line in textwrap.wrap(text, columns) or [""]]
+    def _type(self, key: str) -> None:
+        """Change the filter by a key that types or deletes; others change nothing."""
+        if key == "backspace":
+            self._filter = self._filter[:-1]
+        elif key == "escape":
+            self._filter = ""
+        elif len(key) == 1 and key.isprintable():
+            self._filter += key
+        self._is_typing = key not in {"enter", "escape"}
 
     def _head(self, look: Look | None, columns: int) -> str:
         parts = [time.strftime("%H:%M:%S")]
@@ -317,20 +189,14 @@ class LiveScreen:
                 when = f"This is from {duration(news.age)} ago. {when}"
             words = textwrap.wrap(f"{printable(news.error)} {when}", columns)
             return [self._style.ERROR(line) for line in words]
-        said = self._said or (f"Filter: {printable(self._filter)}" if self._filter else "")
+        said = f"Filter: {printable(self._filter)}" if self._filter else ""
         return [self._style.WARNING(line) for line in textwrap.wrap(said, columns)] or [""]
 
     def _bottom(self, columns: int) -> str:
-        prompt = self._prompt
-        if prompt is None:
+        if not self._is_typing:
             return _fitting(_LIST_KEYS if self._opened is None else _LOCK_KEYS, columns)
-        if prompt.kind == "given":
-            return _READING
-        if prompt.kind == "consent":
-            return _REVERSE + shorten("Force-release now? y/N", columns) + _PLAIN
-        asked = "Filter by name, host or label: " if prompt.kind == "filter" else "Reason: "
+        asked, typed = "Filter by name, host or label: ", printable(self._filter)
         # The end, where the user types, must be seen.
-        typed = printable(prompt.text)
         room = max(1, columns - len(asked) - 1)
         typed = typed if len(typed) <= room else f"…{typed[1 - room :]}" if room > 1 else ""
         return shorten(f"{asked}{typed}", columns - 1) + f"{_REVERSE} {_PLAIN}"
@@ -388,30 +254,6 @@ class LiveScreen:
         body = [shorten(line, columns) for line in lines(lock, columns, story, everything)]
         self._scrolled = max(0, min(self._scrolled, len(body) - self._rows))
         return body[self._scrolled :]
-
-
-def _look_up(name: str, using: str | None) -> LockInfo | str:
-    """Return the lock whose holds are to be ended, or why none can be."""
-    try:
-        lock = whole_lock(name, using=using)
-    except LockBackendError as error:
-        return printable(str(error))
-    if lock is None or not lock.holders:
-        return f"Nobody holds {printable(name)}: there is nothing to release."
-    return lock
-
-
-def _release(lock: LockInfo, reason: str, using: str | None) -> str:
-    """End the holds that were shown, and return what happened."""
-    deed = audit.Deed(audit.operator(), reason, using)
-    try:
-        ended, fencing_token = deed.force_release(lock.name, lock.holders)
-    except LockBackendError as error:
-        return f"The hold may have been released or not: {printable(str(error))}"
-    if not ended:
-        return "The holder changed: nothing was released."
-    holds = "1 hold" if len(ended) == 1 else f"{len(ended)} holds"
-    return f"Released {holds}. Fencing tokens below {fencing_token} are overtaken."
 
 
 def _fitting(texts: Sequence[str], columns: int) -> str:

@@ -17,14 +17,19 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from redis_locks.management.locks.console import Console
-from redis_locks.management.locks.unix_signals import asked_by
 
 # A screen of its own, without cursor and line wrapping, which leaves the user's as it was.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 # Overwriting, and then clearing what is left over, does not flicker.
 _HOME, _END_OF_LINE, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_USUAL: dict[int, Any] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGTSTP: signal.SIG_DFL,
+}
+"""The signals that the screen hears, and what each does elsewhere."""
 
 _ESCAPE = "\x1b"
 _KEY = re.compile(r"\x1b[\[O][0-9;]*[A-Za-z~]|.", re.DOTALL)
@@ -32,9 +37,6 @@ _UNFINISHED = re.compile(r"\x1b(?:[\[O][0-9;]*)?\Z")
 _SPLIT = 0.05
 """Seconds in which the rest of a key's bytes follows its first one; a terminal sends them at once.
 """
-
-_QUIET = 0.3
-"""Seconds without a key after which a pasted text is over. Nobody reads a question in less."""
 
 _NAMES = {
     **dict.fromkeys(("\x1b[A", "\x1bOA"), "up"),
@@ -58,7 +60,7 @@ class FullScreen:
         self._keyboard = sys.stdin.fileno() if sys.stdin.isatty() else None
         self._decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self._keys: deque[str] = deque()
-        self._asked: list[signal.Signals] = []
+        self._asked: list[int] = []
         self._before: list[Any] | None = None
 
     @property
@@ -73,12 +75,17 @@ class FullScreen:
         A signal does its work in the next `key`, and not before: a frame may be half written, or
         the terminal half given back.
         """
-        with asked_by(*_ENDS, signal.SIGTSTP) as self._asked:
-            try:
-                self._enter()
-                yield
-            finally:
-                self._leave()
+        previous = {number: signal.signal(number, self._note) for number in _USUAL}
+        try:
+            self._enter()
+            yield
+        finally:
+            self._leave()
+            for number, before in previous.items():
+                signal.signal(number, before)
+
+    def _note(self, number: int, _frame: object) -> None:
+        self._asked.append(number)
 
     def draw(self, lines: Sequence[str]) -> None:
         """Show a frame."""
@@ -99,18 +106,24 @@ class FullScreen:
             self._read(seconds)
         return self._keys.popleft() if self._keys else None
 
-    def forget_typed(self) -> None:
-        """Drop what comes together with the last key, as the rest of a pasted text does, until nothing comes."""
+    @contextmanager
+    def given_back(self) -> Iterator[None]:
+        """Give the terminal and its signals back for the length of the block."""
+        self._leave()
         self._keys.clear()
-        while self._read(_QUIET):
-            self._keys.clear()
-            self._obey()
+        taken = {number: signal.signal(number, usual) for number, usual in _USUAL.items()}
+        try:
+            yield
+        finally:
+            for number, handler in taken.items():
+                signal.signal(number, handler)
+            self._enter()
 
-    def _read(self, seconds: float) -> bool:
-        """Read keys, and return whether any byte came in so many seconds."""
+    def _read(self, seconds: float) -> None:
+        """Read the keys that come in so many seconds."""
         watched = [] if self._keyboard is None else [self._keyboard]
         if not select.select(watched, [], [], seconds)[0]:
-            return False
+            return
         text = self._typed()
         while _UNFINISHED.search(text) and select.select(watched, [], [], _SPLIT)[0]:
             text += self._typed()
@@ -120,7 +133,6 @@ class FullScreen:
                 key != typed or len(typed) == 1
             ):  # other keys that send several bytes mean nothing here
                 self._keys.append(key)
-        return True
 
     def _typed(self) -> str:
         try:
@@ -149,16 +161,10 @@ class FullScreen:
         while self._asked:
             number = self._asked.pop(0)
             if number == signal.SIGTSTP:
-                self._stop()
+                with self.given_back():
+                    os.kill(os.getpid(), signal.SIGTSTP)
+                    # Here it goes on, some time later.
             elif number == signal.SIGINT:
                 raise KeyboardInterrupt
             else:
                 raise SystemExit(128 + number)
-
-    def _stop(self) -> None:
-        self._leave()
-        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)
-        # Here it goes on, some time later.
-        signal.signal(signal.SIGTSTP, handler)
-        self._enter()

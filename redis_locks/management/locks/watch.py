@@ -8,15 +8,17 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from redis_locks import diagnosis
 from redis_locks.diagnosis import AlertEvent
+from redis_locks.exceptions import LockBackendError
 from redis_locks.management.locks import selection
 from redis_locks.management.locks.console import USAGE, Console, fail
 from redis_locks.management.locks.feed import Feed
 from redis_locks.management.locks.list import List
 from redis_locks.management.locks.live_screen import LiveScreen
+from redis_locks.management.locks.release import Release
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.terminal import FullScreen
@@ -132,19 +134,28 @@ def _watch(console: Console, using: str | None, chosen: Selection, interval: flo
     try:
         with terminal.shown():
             key: str | None = ""
-            asked = False
             while key is None or screen.press(key):
-                frame = screen.frame(feed.news, terminal.size)
-                if screen.asks_for_consent and not asked:
-                    # What was typed before the question can be read is no answer to it.
-                    terminal.forget_typed()
-                terminal.draw(frame)
-                asked = screen.asks_for_consent
+                if key and (name := screen.to_release) is not None:
+                    with suppress(KeyboardInterrupt), terminal.given_back():
+                        _release(console, name, using)
+                    feed.hurry()
+                terminal.draw(screen.frame(feed.news, terminal.size))
                 if screen.wanted != wanted:
                     wanted = screen.wanted
                     feed.hurry()
                 key = terminal.key(_BEAT)
     finally:
         feed.close()
-        if said := screen.last_words():
-            console.note(said)
+
+
+def _release(console: Console, name: str, using: str | None) -> None:
+    """Have `locks release` end the holds of a lock, after asking for a reason."""
+    reason = console.ask(f"Why is lock '{printable(name)}' to be released? ")
+    try:
+        if not reason:
+            fail("A force-release needs a reason; nothing was released.")
+        options = {"name": name, "using": using, "reason": reason, "yes": False, "format": None}
+        Release().begin(console, **options)
+    except (CommandError, LockBackendError) as error:
+        console.note(printable(str(error)))
+    console.ask("Press Enter to go back. ")
