@@ -62,8 +62,6 @@ def test_all_that_takes_a_server_takes_its_name(name: str, billing: EmbeddedServ
 def test_the_command_names_the_servers() -> None:
     assert "Others: --using billing." in run("list")[1]
     assert "Others" not in run("list", "--using", "billing")[1]
-    assert "billing" in run("completion", "--words", "list", "--using", "")[0]
-    assert "--using=billing" in run("completion", "--words", "list", "--using=")[0]
 
 
 def test_a_name_that_there_is_not_lists_those_that_there_are(name: str) -> None:

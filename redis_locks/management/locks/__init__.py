@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from redis_locks.management.locks.blocking_tree import Blocking
 from redis_locks.management.locks.cancel import Cancel
-from redis_locks.management.locks.completion import Completion
 from redis_locks.management.locks.doctor import Doctor
 from redis_locks.management.locks.drain import Drain
 from redis_locks.management.locks.list import List
@@ -17,7 +16,7 @@ from redis_locks.management.locks.stats import Stats
 from redis_locks.management.locks.verb import Verb
 from redis_locks.management.locks.watch import Watch
 
-_VERBS: tuple[Verb, ...] = (
+VERBS: tuple[Verb, ...] = (
     List(),
     Show(),
     Blocking(),
@@ -31,5 +30,3 @@ _VERBS: tuple[Verb, ...] = (
     Migrate(),
     Doctor(),
 )
-
-VERBS: tuple[Verb, ...] = (*_VERBS, Completion(_VERBS))

@@ -17,7 +17,7 @@ from redis_locks.values.durations import MAX_SECONDS
 
 _HELP_COLUMNS = 78
 
-_DJANGOS = {
+_DJANGOS: dict[str, dict[str, Any]] = {
     "--settings": {},
     "--pythonpath": {},
     "--traceback": {"action": "store_true"},
@@ -31,17 +31,7 @@ ANSWERS_WITHIN: Final = 2.0
 
 
 class VerbParser(CommandParser):
-    """A parser whose usage errors have the exit status 64; `known` are its arguments."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self.known: list[argparse.Action] = []
-        super().__init__(*args, **options)
-
-    def add_argument(self, *args: Any, **options: Any) -> argparse.Action:
-        """Add an argument, and note it."""
-        action = super().add_argument(*args, **options)
-        self.known.append(action)
-        return action
+    """A parser whose usage errors have the exit status 64."""
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments, and end."""
@@ -75,8 +65,8 @@ class Verb:
     bound that themselves.
     """
 
-    def parser(self, verbs: Any) -> VerbParser:
-        """Add this verb to the command's `verbs`, and return its parser."""
+    def parser(self, verbs: Any) -> None:
+        """Add this verb to the command's `verbs`."""
         examples = "".join(f"\n  manage.py locks {each}" for each in self.examples)
         parser: VerbParser = verbs.add_parser(
             self.name,
@@ -96,7 +86,6 @@ class Verb:
         for option, kind in _DJANGOS.items():
             # As Django's, which are the command's, but a user may well put them last.
             parser.add_argument(option, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kind)
-        return parser
 
     def _format_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
