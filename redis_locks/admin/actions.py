@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, messages
@@ -27,53 +27,55 @@ from redis_locks.models import Lock
 from redis_locks.values.keys import validate_name
 from redis_locks.values.text import printable
 
-Party = TypeVar("Party", HolderInfo, WaiterInfo)
+Party = HolderInfo | WaiterInfo
 
 
-class Ending(ABC, Generic[Party]):
+@dataclass(frozen=True)
+class Ending:
     """What a user may end, how that is done, and what is said of it.
 
-    The texts beginning with `log_` are for the admin's log, with `parties` and `reason` to fill in.
+    Attributes:
+        view: The name of its page and of its template.
+        permission: Which one it takes.
+        parties: Returns whom it may end, of a lock.
+        takes_all: Whether a user who has chosen nobody means all.
+        row: Returns a party as it is shown, in a snapshot that was read at a time.
+        end: Ends parties of a lock, and returns those that had not ended by themselves.
+        describe: Returns a party as one line for the log.
+        outcome: Returns what happens to the parties now, for the user.
+        counted: Returns how many were ended, as a sentence for the user.
+        nothing: What the user is told if there is none to be shown.
+        had_ended: What the user is told if all that were shown had ended before.
+        ended_itself: What the user is told if they ended in the same moment.
+        success: What the user is told of the `parties`, before the outcome.
+        log_done: What the admin's log says of the `parties` and the `reason`.
+        log_unknown: Likewise, if Redis did not answer.
+        log_in_vain: Likewise, if they ended by themselves.
     """
 
-    view: ClassVar[str]
-    """The name of its page and of its template."""
-    permission: ClassVar[str]
-    nothing: ClassVar[str | Promise]
-    """What the user is told if there is none to be shown."""
-    had_ended: ClassVar[str | Promise]
-    """What the user is told if all that were shown had ended before."""
-    ended_itself: ClassVar[str | Promise]
-    """What the user is told if they ended in the same moment."""
-    success: ClassVar[str | Promise]
-    """What the user is told of the `parties`, before the `outcome`."""
-    log_done: ClassVar[str | Promise]
-    log_unknown: ClassVar[str | Promise]
-    log_in_vain: ClassVar[str | Promise]
+    view: str
+    permission: str
+    parties: Callable[[LockInfo], Sequence[Any]]
+    takes_all: bool
+    row: Callable[[Any, float], HolderRow | PartyRow]
+    end: Callable[[audit.Deed, str, Sequence[Any]], Sequence[Any]]
+    describe: Callable[[Any], str]
+    outcome: Callable[[Sequence[Any]], str]
+    counted: Callable[[int], str]
+    nothing: str | Promise
+    had_ended: str | Promise
+    ended_itself: str | Promise
+    success: str | Promise
+    log_done: str | Promise
+    log_unknown: str | Promise
+    log_in_vain: str | Promise
 
-    @abstractmethod
-    def choose(self, lock: LockInfo, marks: Collection[str]) -> Sequence[Party]:
+    def choose(self, lock: LockInfo, marks: Collection[str]) -> Sequence[Any]:
         """Return the parties to ask about, of whom the user has chosen some by their marks."""
-
-    @abstractmethod
-    def row(self, party: Party, at: float) -> HolderRow | PartyRow:
-        """Return a party as it is shown, in a snapshot that was read at `at`."""
-
-    @abstractmethod
-    def end(self, deed: audit.Deed, name: str, parties: Sequence[Party]) -> Sequence[Party]:
-        """End them, and return those that had not ended by themselves."""
-
-    @abstractmethod
-    def describe(self, party: Party) -> str:
-        """Return a party as one line for the log."""
-
-    @abstractmethod
-    def outcome(self, parties: Sequence[Party]) -> str:
-        """Return what happens now, for the user."""
-
-    @abstractmethod
-    def counted(self, count: int) -> str:
-        """Return how many were ended, as a sentence for the user."""
+        there = self.parties(lock)
+        if self.takes_all and not marks:
+            return there
+        return [party for party in there if mark_of(party.token) in marks]
 
     def listed(self, parties: Sequence[Party]) -> str:
         """Return parties as a part of a sentence."""
@@ -90,103 +92,81 @@ class Ending(ABC, Generic[Party]):
             messages.success(request, f"{text} {self.outcome(ended)}")
 
 
-class Releasing(Ending[HolderInfo]):
-    """Holds, by force-release: all of a lock, or those that the user chooses."""
+def _holder(party: HolderInfo) -> str:
+    """Return the holder, and the fencing token that tells its writes."""
+    named = {"who": printable(str(party)), "token": party.fencing_token}
+    return _("%(who)s with fencing token %(token)s") % named
 
-    view = "release"
-    permission = "redis_locks.release_lock"
-    nothing = gettext_lazy("Nobody holds this lock: there is nothing to release.")
-    had_ended = gettext_lazy("The hold that you were shown has ended; nothing was force-released.")
-    ended_itself = gettext_lazy("The hold had just ended by itself; nothing was force-released.")
-    success = gettext_lazy("Force-released; it was held by %(parties)s.")
-    log_done = gettext_lazy("Force-released; held by %(parties)s. Reason: %(reason)s")
-    log_unknown = gettext_lazy(
+
+def _holders_learn(parties: Sequence[HolderInfo]) -> str:
+    learns = max(hold.lease for hold in parties) / 3
+    return _(
+        "The holder is told at once. If it cannot be reached, it learns of it at its next renewal, "
+        "within %(seconds)s s, and goes on working until then."
+    ) % {"seconds": floatformat(learns, 1)}
+
+
+def _released(count: int) -> str:
+    text = ngettext("Force-released %(count)s hold.", "Force-released %(count)s holds.", count)
+    return text % {"count": count}
+
+
+def _cancelled(count: int) -> str:
+    text = ngettext("Cancelled %(count)s wait.", "Cancelled %(count)s waits.", count)
+    return text % {"count": count}
+
+
+RELEASING = Ending(
+    view="release",
+    permission="redis_locks.release_lock",
+    parties=lambda lock: lock.holders,
+    takes_all=True,
+    row=HolderRow.of,
+    end=lambda deed, name, parties: deed.force_release(name, parties)[0],
+    describe=_holder,
+    outcome=_holders_learn,
+    counted=_released,
+    nothing=gettext_lazy("Nobody holds this lock: there is nothing to release."),
+    had_ended=gettext_lazy("The hold that you were shown has ended; nothing was force-released."),
+    ended_itself=gettext_lazy("The hold had just ended by itself; nothing was force-released."),
+    success=gettext_lazy("Force-released; it was held by %(parties)s."),
+    log_done=gettext_lazy("Force-released; held by %(parties)s. Reason: %(reason)s"),
+    log_unknown=gettext_lazy(
         "Tried to force-release, but Redis did not answer: it may have been done or not; "
         "held by %(parties)s. Reason: %(reason)s"
-    )
-    log_in_vain = gettext_lazy(
+    ),
+    log_in_vain=gettext_lazy(
         "Tried to force-release, but the hold ended by itself; held by %(parties)s. "
         "Reason: %(reason)s"
-    )
+    ),
+)
 
-    def choose(self, lock: LockInfo, marks: Collection[str]) -> Sequence[HolderInfo]:
-        """Return the chosen holds; all of them if none is chosen."""
-        return [hold for hold in lock.holders if not marks or mark_of(hold.token) in marks]
-
-    def row(self, party: HolderInfo, at: float) -> HolderRow:
-        """Return the hold with its lease."""
-        return HolderRow.of(party, at)
-
-    def end(
-        self, deed: audit.Deed, name: str, parties: Sequence[HolderInfo]
-    ) -> Sequence[HolderInfo]:
-        """Force-release them."""
-        return deed.force_release(name, parties)[0]
-
-    def describe(self, party: HolderInfo) -> str:
-        """Return the holder, and the fencing token that tells its writes."""
-        named = {"who": printable(str(party)), "token": party.fencing_token}
-        return _("%(who)s with fencing token %(token)s") % named
-
-    def outcome(self, parties: Sequence[HolderInfo]) -> str:
-        """Return when the holders learn of it."""
-        learns = max(hold.lease for hold in parties) / 3
-        return _(
-            "The holder is told at once. If it cannot be reached, it learns of it at its next renewal, "
-            "within %(seconds)s s, and goes on working until then."
-        ) % {"seconds": floatformat(learns, 1)}
-
-    def counted(self, count: int) -> str:
-        """Return how many holds were ended."""
-        text = ngettext("Force-released %(count)s hold.", "Force-released %(count)s holds.", count)
-        return text % {"count": count}
-
-
-class Cancelling(Ending[WaiterInfo]):
-    """Waits, by cancel: those that the user chooses."""
-
-    view = "cancel"
-    permission = "redis_locks.cancel_waiter"
-    nothing = gettext_lazy("The wait that you were shown has ended: there is nothing to cancel.")
-    had_ended = gettext_lazy("The wait that you were shown has ended; nothing was cancelled.")
-    ended_itself = gettext_lazy("The wait had just ended by itself; nothing was cancelled.")
-    success = gettext_lazy("Cancelled; it was waited for by %(parties)s.")
-    log_done = gettext_lazy("Cancelled; waited for by %(parties)s. Reason: %(reason)s")
-    log_unknown = gettext_lazy(
+CANCELLING = Ending(
+    view="cancel",
+    permission="redis_locks.cancel_waiter",
+    parties=lambda lock: lock.waiters,
+    takes_all=False,
+    row=PartyRow.of,
+    end=lambda deed, name, parties: deed.cancel(name, parties),
+    describe=lambda party: printable(str(party)),
+    outcome=lambda _parties: _("The waiter gets an error that says so, at once."),
+    counted=_cancelled,
+    nothing=gettext_lazy("The wait that you were shown has ended: there is nothing to cancel."),
+    had_ended=gettext_lazy("The wait that you were shown has ended; nothing was cancelled."),
+    ended_itself=gettext_lazy("The wait had just ended by itself; nothing was cancelled."),
+    success=gettext_lazy("Cancelled; it was waited for by %(parties)s."),
+    log_done=gettext_lazy("Cancelled; waited for by %(parties)s. Reason: %(reason)s"),
+    log_unknown=gettext_lazy(
         "Tried to cancel, but Redis did not answer: it may have been done or not; "
         "waited for by %(parties)s. Reason: %(reason)s"
-    )
-    log_in_vain = gettext_lazy(
+    ),
+    log_in_vain=gettext_lazy(
         "Tried to cancel, but the wait ended by itself; waited for by %(parties)s. "
         "Reason: %(reason)s"
-    )
+    ),
+)
 
-    def choose(self, lock: LockInfo, marks: Collection[str]) -> Sequence[WaiterInfo]:
-        """Return the chosen waits."""
-        return [waiter for waiter in lock.waiters if mark_of(waiter.token) in marks]
-
-    def row(self, party: WaiterInfo, at: float) -> PartyRow:
-        """Return the wait."""
-        return PartyRow.of(party, at)
-
-    def end(
-        self, deed: audit.Deed, name: str, parties: Sequence[WaiterInfo]
-    ) -> Sequence[WaiterInfo]:
-        """Cancel them."""
-        return deed.cancel(name, parties)
-
-    def describe(self, party: WaiterInfo) -> str:
-        """Return the waiter."""
-        return printable(str(party))
-
-    def outcome(self, parties: Sequence[WaiterInfo]) -> str:
-        """Return when the waiters learn of it."""
-        return _("The waiter gets an error that says so, at once.")
-
-    def counted(self, count: int) -> str:
-        """Return how many waits were ended."""
-        text = ngettext("Cancelled %(count)s wait.", "Cancelled %(count)s waits.", count)
-        return text % {"count": count}
+ENDINGS = (RELEASING, CANCELLING)
 
 
 def existing(name: str, using: str | None, most: int | None = MOST_WAITERS) -> LockInfo | None:
@@ -203,7 +183,7 @@ def existing(name: str, using: str | None, most: int | None = MOST_WAITERS) -> L
 
 
 def end_logged(
-    ending: Ending[Party],
+    ending: Ending,
     model_admin: admin.ModelAdmin[Lock],
     request: HttpRequest,
     pages: ServerPages,

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from redis_locks.admin.actions import Ending
 from redis_locks.admin.table_rows import PartyRow, short_name
@@ -58,7 +57,7 @@ class BulkSelection:
         return sum(choice.role == role for choice in self.choices)
 
 
-def select(matching: Filter, endings: Sequence[Ending[Any]], using: str | None) -> BulkSelection:
+def select(matching: Filter, endings: Sequence[Ending], using: str | None) -> BulkSelection:
     """Return the holds and waits of the locks that match, of one host only if the filter names one; blocks.
 
     It looks at `survey.MOST` locks at most, and reads the details of these until it has

@@ -52,7 +52,7 @@ class LockAdmin(_ModelAdmin):
         """What is ended is a hold, which has a page and a permission of its own."""
         return False
 
-    def may_end(self, request: HttpRequest, ending: Ending[Any]) -> bool:
+    def may_end(self, request: HttpRequest, ending: Ending) -> bool:
         """Whether the user may end holds, or waits."""
         return request.user.has_perm(ending.permission) and self.has_view_permission(request)
 

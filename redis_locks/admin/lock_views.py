@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
@@ -23,10 +21,11 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext
 
 from redis_locks.admin.actions import (
-    Cancelling,
+    CANCELLING,
+    ENDINGS,
+    RELEASING,
     Ending,
     Party,
-    Releasing,
     end_logged,
     existing,
 )
@@ -42,7 +41,7 @@ from redis_locks.admin.paths import ServerPages, from_path
 from redis_locks.admin.screens import Screen
 from redis_locks.admin.script_texts import script_texts
 from redis_locks.admin.server_strip import away, contended_now, shared_survey, strip
-from redis_locks.admin.statistics import exported, stats_context
+from redis_locks.admin.statistics import stats_context
 from redis_locks.admin.table_rows import GroupRow, circle_row, mark_of
 from redis_locks.admin.waits import waits_screen
 from redis_locks.exceptions import LockBackendError
@@ -53,7 +52,6 @@ from redis_locks.inspection.survey import MOST
 from redis_locks.inspection.termination import successor
 from redis_locks.inspection.time_limit import require_answer
 from redis_locks.models import Lock
-from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.usual import recent
 from redis_locks.values.text import printable
 
@@ -63,8 +61,6 @@ LOCKS_A_PAGE = 100
 """How many locks a page of the list has."""
 LOGGED_A_PAGE = 100
 """How many entries a page of the operators' log has."""
-_EXPORTS = ("csv", "json")
-_ENDINGS: tuple[Ending[Any], ...] = (Releasing(), Cancelling())
 
 
 class LockViews:
@@ -74,7 +70,7 @@ class LockViews:
         self,
         model_admin: admin.ModelAdmin[Lock],
         request: HttpRequest,
-        may_end: Callable[[HttpRequest, Ending[Any]], bool],
+        may_end: Callable[[HttpRequest, Ending], bool],
     ) -> None:
         self._model_admin = model_admin
         self._request = request
@@ -85,7 +81,7 @@ class LockViews:
         """The pages of the server that the address names."""
         return ServerPages.of(self._request, self._model_admin.admin_site)
 
-    def _may(self, ending: Ending[Any]) -> bool:
+    def _may(self, ending: Ending) -> bool:
         return self._may_end(self._request, ending)
 
     def _check_view_permission(self) -> None:
@@ -124,8 +120,6 @@ class LockViews:
     def stats(self) -> HttpResponse:
         """Return how often locks were acquired and contended, and how long waits and holds were."""
         get, pages = self._request.GET, self._pages
-        if (wanted := get.get("format")) in _EXPORTS:
-            return self._as_data(lambda: _figures(wanted, exported(get, pages.using)))
         context = {
             "title": _("Lock statistics"),
             "original": pgettext("locks", "Statistics"),
@@ -179,13 +173,13 @@ class LockViews:
 
     def release(self, object_id: str) -> HttpResponse:
         """Ask for a reason by GET; end the holds that were shown by POST."""
-        return self._end(from_path(object_id), Releasing())
+        return self._end(from_path(object_id), RELEASING)
 
     def cancel(self, object_id: str) -> HttpResponse:
         """Ask for a reason by GET; end the waits that were shown by POST."""
-        return self._end(from_path(object_id), Cancelling())
+        return self._end(from_path(object_id), CANCELLING)
 
-    def _end(self, name: str, ending: Ending[Any]) -> HttpResponse:
+    def _end(self, name: str, ending: Ending) -> HttpResponse:
         if not self._may(ending):
             raise PermissionDenied
         request, pages = self._request, self._pages
@@ -220,7 +214,7 @@ class LockViews:
 
     def bulk(self) -> HttpResponse:
         """Show what a filter finds, and ask for a reason, by GET; end what was ticked by POST."""
-        endings = {each.view: each for each in _ENDINGS if self._may(each)}
+        endings = {each.view: each for each in ENDINGS if self._may(each)}
         if not endings:
             raise PermissionDenied
         request, pages = self._request, self._pages
@@ -261,7 +255,7 @@ class LockViews:
         self,
         reason: str,
         ticked: Sequence[str],
-        endings: Mapping[str, Ending[Any]],
+        endings: Mapping[str, Ending],
         *,
         drains: bool,
     ) -> None:
@@ -293,7 +287,7 @@ class LockViews:
             (messages.success if in_all else messages.warning)(self._request, " ".join(told))
 
     def _end_logged(
-        self, ending: Ending[Party], name: str, reason: str, shown: Collection[str]
+        self, ending: Ending, name: str, reason: str, shown: Collection[str]
     ) -> tuple[Sequence[Party], Sequence[Party]]:
         pages = self._pages
         return end_logged(ending, self._model_admin, self._request, pages, name, reason, shown)
@@ -306,7 +300,7 @@ class LockViews:
     def _list(self) -> Screen:
         form, order = FilterForm(self._request.GET), _order(self._request)
         matching, pages = form.filter(), self._pages
-        bulk_url = pages.path("bulk") if any(map(self._may, _ENDINGS)) else ""
+        bulk_url = pages.path("bulk") if any(map(self._may, ENDINGS)) else ""
         least = MOST if form.grouped else 0
         found = search(matching, order=order, read=shared_survey, using=pages.using, least=least)
         head = strip(found, pages)
@@ -323,7 +317,7 @@ class LockViews:
         return waits_screen(self._request.GET.get("q", ""), self._pages)
 
     def _lock(self, name: str) -> Screen:
-        may = {f"may_{ending.view}": self._may(ending) for ending in _ENDINGS}
+        may = {f"may_{ending.view}": self._may(ending) for ending in ENDINGS}
         pages = self._pages
         view = LockView.of(self._request.GET)
         return lock_screen(name, existing(name, pages.using), pages, may, view)
@@ -396,20 +390,3 @@ def _nobody(selection: BulkSelection) -> str:
 def _order(request: HttpRequest) -> str:
     order = request.GET.get("o", "")
     return order if order in ORDERS else TROUBLE
-
-
-def _figures(wanted: str, rows: Sequence[Mapping[str, Any]]) -> HttpResponse:
-    name = {"Content-Disposition": f'attachment; filename="locks.{wanted}"'}
-    if wanted == "json":
-        return JsonResponse(rows, safe=False, headers=name)
-    answer = HttpResponse(content_type="text/csv; charset=utf-8", headers=name)
-    columns = [field.name for field in fields(LockStatistics)]
-    writer = csv.DictWriter(answer, columns)
-    writer.writeheader()
-    writer.writerows({**row, "name": _as_text(str(row["name"]))} for row in rows)
-    return answer
-
-
-def _as_text(name: str) -> str:
-    """A spreadsheet takes a text that begins so for a formula, which may do harm."""
-    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name

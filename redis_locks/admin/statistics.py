@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,8 +37,11 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    found, order = _read(asked, pages.using)
-    rows, query = found.locks, asked.get("q", "")
+    period: statistics.Period = "day" if asked.get("period") == "day" else "hour"
+    query, order = asked.get("q", ""), asked.get("o", "")
+    order = order if order in ORDERS else "contended"
+    found = statistics.read(period, using=pages.using, pattern=pattern_of_query(query))
+    rows = found.locks
     shown = ordered(rows, order)[:MOST_SHOWN]
     if found.others and len(shown) == len(rows):
         shown.append(found.others)
@@ -76,25 +78,6 @@ def _figures(row: LockStatistics, pages: ServerPages) -> dict[str, object]:
     }
     url = pages.url("change", row.name) if row.name else ""
     return {"url": url, "name": short_name(row.name), "figures": row, **times}
-
-
-def exported(asked: Mapping[str, str], using: str | None) -> list[dict[str, Any]]:
-    """Return all figures that the page's filter and order ask for, as `manage.py locks stats` does.
-
-    Raises:
-        LockBackendError: Redis could not be asked.
-    """
-    found, order = _read(asked, using)
-    rows = ordered(found.locks, order)
-    return [asdict(row) for row in (*rows, *([found.others] if found.others else []))]
-
-
-def _read(asked: Mapping[str, str], using: str | None) -> tuple[statistics.Statistics, str]:
-    """Return the figures that somebody asked for, and the order; see `stats_context`."""
-    period: statistics.Period = "day" if asked.get("period") == "day" else "hour"
-    order = asked.get("o", "")
-    found = statistics.read(period, using=using, pattern=pattern_of_query(asked.get("q", "")))
-    return found, order if order in ORDERS else "contended"
 
 
 def pattern_of_query(query: str) -> str | None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client, override_settings
 from django.urls import reverse
 
@@ -106,29 +105,6 @@ def test_the_page_shows_the_figures_and_the_chart(viewer: Client, used: None) ->
     # What is wrong is as good as missing.
     assert ">busy<" in text_of(viewer, reverse(STATS) + "?o=x&period=week")
     assert reverse(STATS) in text_of(viewer, reverse("admin:redis_locks_lock_changelist"))
-
-
-def test_the_figures_can_be_exported(viewer: Client, used: None) -> None:
-    found = viewer.get(reverse(STATS) + "?format=json").json()
-    assert json.loads(run("stats", "--json")[0]) == found
-    answer = viewer.get(reverse(STATS) + "?format=csv&q=qui")
-    header, quiet = answer.content.decode().splitlines()
-    assert "name,acquired,contended,timed_out,lost,deadlocks,unavailable,wait_p50" in header
-    assert quiet.startswith("quiet,1,0,")
-    assert 'filename="locks.csv"' in answer.headers["Content-Disposition"]
-    assert 403 == staff_without().get(reverse(STATS) + "?format=csv").status_code
-
-
-def test_an_exported_name_is_no_formula(viewer: Client) -> None:
-    with held("=1+1"):
-        pass
-    flush()
-    assert "'=1+1,1," in viewer.get(reverse(STATS) + "?format=csv").content.decode()
-
-
-def staff_without() -> Client:
-    User.objects.filter(username="staff").update(username="first")
-    return staff()
 
 
 def test_a_lock_s_page_shows_what_happened_to_it(viewer: Client) -> None:
