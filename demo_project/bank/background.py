@@ -16,7 +16,7 @@ import redis
 from redis_locks import LockError, LockNotAvailable, inspection, redis_lock
 
 from .accounts import TransferError
-from .processes import ActorFailed, actors_end
+from .processes import ActorFailed, Busy, actors_end
 
 MEMORY_SECONDS = 3600
 LOCK = "bank:experiment"
@@ -28,10 +28,6 @@ _NAME = "experiment"
 R = TypeVar("R")
 Found = dict[str, Any]
 Show = Callable[[Found], None]
-
-
-class Busy(Exception):
-    """Another experiment is under way; the message says so."""
 
 
 @contextmanager

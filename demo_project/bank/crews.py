@@ -9,16 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Generic, TypeVar
 
-from .processes import Actor, Event
+from .processes import Actor, Busy, Event
 
 START_SECONDS = 30.0
 """After so long, the members that have started begin without the others."""
 REMEMBERED = 10
 """How many crews of a kind the site remembers."""
-
-
-class AtWork(Exception):
-    """Another crew of the kind is at work: end it first."""
 
 
 class Crew:
@@ -136,11 +132,11 @@ class Crews(Generic[C]):
         """Start a crew.
 
         Raises:
-            AtWork: There is one at work.
+            Busy: There is one at work.
         """
         with self._lock:
             if any(crew.is_at_work for crew in self._crews.values()):
-                raise AtWork(self._busy)
+                raise Busy(self._busy)
             for old in list(self._crews)[: 1 - REMEMBERED]:
                 del self._crews[old]
             crew = make()

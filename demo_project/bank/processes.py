@@ -21,6 +21,10 @@ class ActorFailed(RuntimeError):
     """A process did not do what it should."""
 
 
+class Busy(Exception):
+    """Something of the kind is at work already; the message says so."""
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that a process did, or that was done to it; `at` is in seconds."""

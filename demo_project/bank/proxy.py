@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import redis
-
-from .server_url import url_of, url_through
+from redis.connection import parse_url
 
 _CHUNK = 65_536
 _UNBOUNDED = 2**31
@@ -194,10 +194,12 @@ class Proxy:
 
 
 @contextmanager
-def proxy_for(conn: redis.Redis) -> Iterator[tuple[Proxy, str]]:
-    """A proxy for the server of a client, and the address to connect to instead."""
-    with _place_for_socket() as path, Proxy(url_of(conn), path) as proxy:
-        yield proxy, url_through(conn, path)
+def proxy_for(url: str) -> Iterator[tuple[Proxy, str]]:
+    """A proxy for the server at an address, and the address to connect to instead."""
+    with _place_for_socket() as path, Proxy(url, path) as proxy:
+        credentials, at, _ = urlsplit(url).netloc.rpartition("@")
+        database = parse_url(url).get("db", 0)  # type: ignore[no-untyped-call]
+        yield proxy, f"unix://{credentials}{at}{path}?db={database}"
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from django.urls import reverse
 
 from demo_project.bank.failover import views
 from demo_project.bank.failover.team import Team
-from demo_project.bank.server_url import url_of
 from redis_locks.run_once import RunStatus
+from redis_locks.testing.server import EmbeddedServer
 
 pytestmark = [
     pytest.mark.django_db,
@@ -27,8 +27,8 @@ PATIENCE_SECONDS = 100
 
 
 @pytest.fixture
-def team(client: redis.Redis) -> Iterator[Team]:
-    found = Team(url_of(client), 1.0)
+def team(redis_server: EmbeddedServer) -> Iterator[Team]:
+    found = Team(redis_server.url, 1.0)
     yield found
     found.end()
 

@@ -226,7 +226,7 @@ def test_nobody_else_changes_balances_while_a_race_counts_them(
 
 def test_a_server_that_does_not_answer_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = redis.Redis.from_url("unix:///nonexistent/bank.sock")
-    monkeypatch.setattr("demo_project.bank.live.views.get_redis_connection", lambda _: broken)
+    monkeypatch.setattr("demo_project.bank.live_page.get_redis_connection", lambda _: broken)
     response = Client().get(reverse("bank:live"))
     assert 503 == response.status_code
     assert "does not answer" in text_of(response)

@@ -6,6 +6,7 @@ import time
 import uuid
 from math import inf
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 import redis
@@ -17,7 +18,6 @@ from demo_project.bank.problems.drawing import WIDTH, timelines_of, verdict_of
 from demo_project.bank.problems.experiment import PROBLEMS, Course, run_problem
 from demo_project.bank.processes import Event
 from demo_project.bank.proxy import proxy_for
-from demo_project.bank.server_url import url_of
 from redis_locks import Lock
 from tests.elsewhere import held
 from tests.servers.tls import HOST, Certificates, with_terminator
@@ -127,16 +127,11 @@ def test_a_timeline_shows_who_believes_to_hold_the_lock_at_the_same_time() -> No
     assert pytest.approx(1.5 / 4, rel=0.05) == second["waits"].width / (WIDTH / 1.02)
 
 
-USER, PASSWORD = "teller", "p:a/s?s@w%rd"
-
-
 def test_a_proxy_reaches_a_server_behind_tls(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     with with_terminator(certificates) as tls:
-        conn = redis.Redis(HOST, tls.port, ssl=True, **certificates.options())  # type: ignore[arg-type]
-        with redis.Redis.from_url(url_of(conn)) as direct:
-            assert direct.ping()
-        with proxy_for(conn) as (proxy, url):
+        server = f"rediss://{HOST}:{tls.port}/0?{urlencode(certificates.options())}"
+        with proxy_for(server) as (proxy, url):
             client = redis.Redis.from_url(url, retry=None)
             pipe = client.pipeline(transaction=False)
             for _ in range(40):

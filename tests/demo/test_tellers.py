@@ -11,7 +11,6 @@ import redis
 from django.test import Client
 from django.urls import reverse
 
-from demo_project.bank.server_url import url_of
 from demo_project.bank.tellers import views
 from demo_project.bank.tellers.branch import (
     SHOWN_SECONDS,
@@ -20,6 +19,7 @@ from demo_project.bank.tellers.branch import (
     Look,
 )
 from redis_locks import inspection
+from redis_locks.testing.server import EmbeddedServer
 
 pytestmark = [
     pytest.mark.django_db,
@@ -39,8 +39,8 @@ def wait_until(is_so: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def branch(client: redis.Redis) -> Iterator[Branch]:
-    made = Branch(client, url_of(client), customers=25, seconds=0.3)
+def branch(client: redis.Redis, redis_server: EmbeddedServer) -> Iterator[Branch]:
+    made = Branch(client, redis_server.url, customers=25, seconds=0.3)
     yield made
     made.end()
     wait_until(lambda: not made.is_at_work)
@@ -137,7 +137,7 @@ def _page(visitor: Client, address: str) -> str:
 
 def test_without_a_server_no_branch_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = redis.Redis.from_url("unix:///nonexistent/bank.sock")
-    monkeypatch.setattr("demo_project.bank.tellers.views.get_redis_connection", lambda _: broken)
+    monkeypatch.setattr("demo_project.bank.live_page.get_redis_connection", lambda _: broken)
     answer = Client().post(reverse("tellers:open"))
     assert 503 == answer.status_code
     assert "does not answer" in answer.content.decode()

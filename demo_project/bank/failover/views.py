@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
-from django_redis import get_redis_connection
 
-from demo_project.bank.crews import AtWork, Crews
-from demo_project.bank.live.trouble import explains_trouble
-from demo_project.bank.live_page import Part, answer, forgotten
-from demo_project.bank.processes import ActorFailed
-from demo_project.bank.server_url import url_of
+from demo_project.bank.crews import Crews
+from demo_project.bank.live_page import Part, action, answer, bank, begin, forgotten, page
 
 from .team import BUSY, JOB_SECONDS, SIGNALS, WORKERS, Team
 from .worker import LEASE, MAX_ATTEMPTS
@@ -22,31 +17,25 @@ from .worker import LEASE, MAX_ATTEMPTS
 TEAMS = Crews[Team](BUSY)
 
 
-@never_cache
-@require_GET
+@page
 def show(request: HttpRequest) -> HttpResponse:
     """What it is about, and the button that starts a team."""
     return _page(request, None)
 
 
-@require_POST
-@explains_trouble
+@action
 def start(request: HttpRequest) -> HttpResponse:
     """Start three workers with one job."""
-    conn = get_redis_connection("default")
     # The workers would only find out one by one that it does not answer.
-    conn.ping()
-    try:
-        team = TEAMS.start(lambda: Team(url_of(conn)))
-    except (AtWork, ActorFailed, OSError) as error:
-        messages.error(request, str(error))
-        return redirect("failover:start_page")
-    return redirect("failover:team", team.name)
+    bank().ping()
+
+    def team() -> str:
+        return TEAMS.start(lambda: Team(settings.REDIS_URL)).name
+
+    return begin(request, team, "failover:start_page", "failover:team")
 
 
-@never_cache
-@require_GET
-@explains_trouble
+@page
 def show_team(request: HttpRequest, name: str) -> HttpResponse:
     """The workers of a team, and what they said."""
     team = TEAMS.find(name)
@@ -55,7 +44,7 @@ def show_team(request: HttpRequest, name: str) -> HttpResponse:
     return _page(request, team)
 
 
-@require_POST
+@action
 def signal(request: HttpRequest, name: str, who: str, what: str) -> HttpResponse:
     """Kill a worker, or make its attempt fail."""
     team = TEAMS.find(name)

@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 import redis
+from django.conf import settings
 
 from demo_project.bank.accounts import delete_accounts, read_balances, seed_accounts
 from demo_project.bank.background import at_once
@@ -91,7 +92,7 @@ class _Office:
         accounts = [self._account(name) for name in ACCOUNTS]
         seed_accounts(self._conn, dict.fromkeys(accounts, OPENING))
         try:
-            with proxy_for(self._conn) as (proxy, url):
+            with proxy_for(settings.REDIS_URL) as (proxy, url):
                 proxy.lose_replies(b"RPUSH", every=LOST_EVERY)
                 started = time.monotonic()
                 desks = at_once([partial(self._keep_desk, url)] * CLERKS)

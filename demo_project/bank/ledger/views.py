@@ -7,17 +7,10 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import redis
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
-from django_redis import get_redis_connection
 
-from demo_project.bank.background import Busy, Found, Show, find_experiment, start_experiment
-from demo_project.bank.live.trouble import explains_trouble
-from demo_project.bank.live_page import Part, answer, forgotten
+from demo_project.bank.background import Found, Show, find_experiment, start_experiment
+from demo_project.bank.live_page import Part, action, answer, bank, begin, forgotten, page
 
 from .entries import WAYS, Entry
 from .office import CLERKS, KILLS, LOST_EVERY, OPERATIONS, run_ledger
@@ -43,37 +36,30 @@ class Square:
         return {0: "never", 1: "once"}.get(self.times, "twice")
 
 
-@never_cache
-@require_GET
+@page
 def show(request: HttpRequest) -> HttpResponse:
     """What it is about, and the button that starts it."""
     return _page(request)
 
 
-@require_POST
-@explains_trouble
+@action
 def start(request: HttpRequest) -> HttpResponse:
     """Start a run."""
-    conn = _bank()
+    conn = bank()
 
     def work(show_part: Show) -> Found:
         reports = run_ledger(conn, progress=lambda over: show_part({"over": over}))
         return {"reports": [asdict(report) for report in reports]}
 
-    try:
-        run_id = start_experiment(conn, NAME, work)
-    except Busy as error:
-        messages.error(request, str(error))
-        return redirect("ledger:start_page")
-    return redirect("ledger:run", run_id)
+    return begin(
+        request, lambda: start_experiment(conn, NAME, work), "ledger:start_page", "ledger:run"
+    )
 
 
-@never_cache
-@require_GET
-@explains_trouble
+@page
 def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """One run: how far it has come, or its reports."""
-    run = find_experiment(_bank(), run_id, NAME)
+    run = find_experiment(bank(), run_id, NAME)
     if run is None:
         return forgotten(
             request,
@@ -127,8 +113,3 @@ def _page(request: HttpRequest, *, over: bool = True, **shown: Any) -> HttpRespo
         kills=KILLS,
         lost_every=LOST_EVERY,
     )
-
-
-def _bank() -> redis.Redis:
-    found: redis.Redis = get_redis_connection("default")
-    return found

@@ -8,18 +8,14 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-import redis
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
-from django_redis import get_redis_connection
 
 from demo_project.bank.accounts import TransferError
 from demo_project.bank.background import Found, find_experiment, keep, start_experiment
-from demo_project.bank.live_page import Part, answer, forgotten
+from demo_project.bank.live_page import Part, action, answer, bank, forgotten, page
 from demo_project.bank.strategies import STRATEGIES, label_of, transfer_funds
 from redis_locks import LockNotAvailable
 from redis_locks.inspection import LockInfo
@@ -29,7 +25,6 @@ from .forms import RACED, RaceForm, TransferForm
 from .money import money
 from .race import EACH_WAY, SLOW_EACH_WAY, SLOW_SECONDS, Result, run_race
 from .rush import CUSTOMERS, PRICE, Till, run_rush
-from .trouble import explains_trouble
 from .turns import RACE_LOCK, BankInUse, race_turn, transfer_turn
 
 PAGE = "bank/live.html"
@@ -37,20 +32,16 @@ RACE, RUSH = "race", "rush"
 FORGOTTEN = "The bank has forgotten this race: it remembers one for an hour."
 
 
-@never_cache
-@require_GET
-@explains_trouble
+@page
 def show(request: HttpRequest) -> HttpResponse:
     """The accounts and both forms."""
     return _page(request)
 
 
-@never_cache
-@require_GET
-@explains_trouble
+@page
 def show_race(request: HttpRequest, race_id: uuid.UUID) -> HttpResponse:
     """The page with the result of a race."""
-    run = find_experiment(_bank(), race_id, RACE)
+    run = find_experiment(bank(), race_id, RACE)
     if run is None or "error" in run:
         return forgotten(request, run["error"] if run else FORGOTTEN, "bank:live")
     if run["under_way"]:
@@ -62,8 +53,7 @@ def show_race(request: HttpRequest, race_id: uuid.UUID) -> HttpResponse:
     return _page(request, race, race_form=RaceForm(initial=again))
 
 
-@require_POST
-@explains_trouble
+@action
 def transfer(request: HttpRequest) -> HttpResponse:
     """Make one transfer."""
     form = TransferForm(request.POST)
@@ -73,7 +63,7 @@ def transfer(request: HttpRequest) -> HttpResponse:
     try:
         with transfer_turn("a transfer in the bank"):
             receipt = transfer_funds(
-                _bank(),
+                bank(),
                 sender,
                 recipient,
                 form.cents,
@@ -94,14 +84,13 @@ def transfer(request: HttpRequest) -> HttpResponse:
     return redirect("bank:live")
 
 
-@require_POST
-@explains_trouble
+@action
 def race(request: HttpRequest) -> HttpResponse:
     """Make many transfers at once; one race at a time, and no other transfer meanwhile."""
     form = RaceForm(request.POST)
     if not form.is_valid():
         return _page(request, status=422, race_form=form)
-    conn, strategy = _bank(), form.cleaned_data["strategy"]
+    conn, strategy = bank(), form.cleaned_data["strategy"]
 
     def work(each_way: int, work_seconds: float) -> Found:
         result = run_race(
@@ -132,43 +121,34 @@ def race(request: HttpRequest) -> HttpResponse:
     return redirect(f"{reverse('bank:result', args=[race_id])}#result")
 
 
-@require_POST
-@explains_trouble
+@action
 def race_all(_request: HttpRequest) -> HttpResponse:
     """Let fifty customers pay one shop at once, in each of three ways."""
-    tills = [asdict(till) for till in run_rush(_bank())]
-    rush_id = keep(_bank(), RUSH, {"tills": tills})
+    tills = [asdict(till) for till in run_rush(bank())]
+    rush_id = keep(bank(), RUSH, {"tills": tills})
     return redirect(f"{reverse('bank:rush', args=[rush_id])}#rush")
 
 
-@never_cache
-@require_GET
-@explains_trouble
+@page
 def show_rush(request: HttpRequest, rush_id: uuid.UUID) -> HttpResponse:
     """The page with what the shop got in each way."""
-    run = find_experiment(_bank(), rush_id, RUSH)
+    run = find_experiment(bank(), rush_id, RUSH)
     if run is None:
         return forgotten(request, FORGOTTEN, "bank:live")
     return _page(request, tills=[Till(**till) for till in run["tills"]])
 
 
-@require_POST
-@explains_trouble
+@action
 def open_all(request: HttpRequest) -> HttpResponse:
     """Open the accounts, or set their balances back."""
     try:
         with transfer_turn("setting the balances back"):
-            open_accounts(_bank())
+            open_accounts(bank())
     except BankInUse as error:
         messages.error(request, f"The balances are as they were. {error}")
     else:
         messages.success(request, "All accounts have their first balances again.")
     return redirect("bank:live")
-
-
-def _bank() -> redis.Redis:
-    found: redis.Redis = get_redis_connection("default")
-    return found
 
 
 def _page(
@@ -179,7 +159,7 @@ def _page(
     **context: Any,
 ) -> HttpResponse:
     """Return the page; `race` is the one that it shows."""
-    rows = accounts(_bank())
+    rows = accounts(bank())
     # Who holds a lock for how long, and its lease, would change with each look.
     seen = [(row.name, row.cents, row.lock and _parties(row.lock)) for row in rows]
     return answer(

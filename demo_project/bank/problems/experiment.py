@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import redis
+from django.conf import settings
 
 from demo_project.bank.accounts import account_key
 from demo_project.bank.background import at_once
@@ -98,7 +99,7 @@ def _run(conn: redis.Redis, problem: Problem, lock: str) -> Course:
     conn.hset(account, mapping={MONEY: OPENING, PAID: 0})
     try:
         with ExitStack() as stack:
-            proxy, url = stack.enter_context(proxy_for(conn))
+            proxy, url = stack.enter_context(proxy_for(settings.REDIS_URL))
             if problem.name == "reply":
                 proxy.lose_replies(b"HINCRBY")
             first, second = (

@@ -6,55 +6,41 @@ import uuid
 from dataclasses import asdict
 from typing import Any
 
-import redis
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
-from django_redis import get_redis_connection
 
-from demo_project.bank.background import Busy, Found, Show, find_experiment, start_experiment
-from demo_project.bank.live.trouble import explains_trouble
-from demo_project.bank.live_page import Part, answer, forgotten
+from demo_project.bank.background import Found, Show, find_experiment, start_experiment
+from demo_project.bank.live_page import Part, action, answer, bank, begin, forgotten, page
 from demo_project.bank.processes import Event
 
 from .drawing import WIDTH, timelines_of
 from .experiment import FIRST, OPENING, PROBLEMS, SECOND, Course, run_problem
 
 
-@never_cache
-@require_GET
+@page
 def show(request: HttpRequest) -> HttpResponse:
     """The problems and their buttons."""
     return _page(request)
 
 
-@require_POST
-@explains_trouble
+@action
 def start(request: HttpRequest, name: str) -> HttpResponse:
     """Let one of the problems happen."""
     if name not in PROBLEMS:
         raise Http404
-    conn = _bank()
+    conn = bank()
 
     def work(_show: Show) -> Found:
         return {"courses": [asdict(course) for course in run_problem(conn, name)]}
 
-    try:
-        run_id = start_experiment(conn, name, work)
-    except Busy as error:
-        messages.error(request, str(error))
-        return redirect("problems:all")
-    return redirect("problems:run", run_id)
+    return begin(
+        request, lambda: start_experiment(conn, name, work), "problems:all", "problems:run"
+    )
 
 
-@never_cache
-@require_GET
-@explains_trouble
+@page
 def show_run(request: HttpRequest, run_id: uuid.UUID) -> HttpResponse:
     """One experiment: that it is under way, or its timelines."""
-    run = find_experiment(_bank(), run_id, *PROBLEMS)
+    run = find_experiment(bank(), run_id, *PROBLEMS)
     if run is None:
         return forgotten(
             request,
@@ -86,8 +72,3 @@ def _page(request: HttpRequest, *, over: bool = True, **shown: Any) -> HttpRespo
         first=FIRST,
         second=SECOND,
     )
-
-
-def _bank() -> redis.Redis:
-    found: redis.Redis = get_redis_connection("default")
-    return found

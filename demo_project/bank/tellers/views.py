@@ -5,20 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.admin.utils import quote
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_POST
-from django_redis import get_redis_connection
 
-from demo_project.bank.crews import AtWork, Crews
-from demo_project.bank.live.trouble import explains_trouble
-from demo_project.bank.live_page import Part, answer, forgotten
-from demo_project.bank.processes import ActorFailed
-from demo_project.bank.server_url import url_of
+from demo_project.bank.crews import Crews
+from demo_project.bank.live_page import Part, action, answer, bank, begin, forgotten, page
 from redis_locks.admin.screens import Piece
 
 from .branch import BUSY, CUSTOMERS, MORE, PERMITS, SHOWN_SECONDS, TELLERS, Branch
@@ -29,29 +24,23 @@ MOST_EVENTS = 30
 CHOICES = range(1, len(TELLERS) + 1)
 
 
-@never_cache
-@require_GET
+@page
 def show(request: HttpRequest) -> HttpResponse:
     """What it is about, and the button that opens a branch."""
     return _page(request, None)
 
 
-@require_POST
-@explains_trouble
+@action
 def open_branch(request: HttpRequest) -> HttpResponse:
     """Open a branch."""
-    conn = get_redis_connection("default")
-    try:
-        branch = BRANCHES.start(lambda: Branch(conn, url_of(conn)))
-    except (AtWork, ActorFailed, OSError) as error:
-        messages.error(request, str(error))
-        return redirect("tellers:start_page")
-    return redirect("tellers:branch", branch.name)
+
+    def branch() -> str:
+        return BRANCHES.start(lambda: Branch(bank(), settings.REDIS_URL)).name
+
+    return begin(request, branch, "tellers:start_page", "tellers:branch")
 
 
-@never_cache
-@require_GET
-@explains_trouble
+@page
 def show_branch(request: HttpRequest, name: str) -> HttpResponse:
     """The tellers of a branch, its permits and its customers."""
     branch = BRANCHES.find(name)
@@ -60,15 +49,13 @@ def show_branch(request: HttpRequest, name: str) -> HttpResponse:
     return _page(request, branch)
 
 
-@require_POST
-@explains_trouble
+@action
 def let_in(request: HttpRequest, name: str) -> HttpResponse:
     """Let more customers come."""
     return _change(request, name, lambda branch: branch.let_in(MORE))
 
 
-@require_POST
-@explains_trouble
+@action
 def set_permits(request: HttpRequest, name: str, permits: int) -> HttpResponse:
     """Say how many tellers may serve at once."""
     if permits not in CHOICES:
@@ -76,8 +63,7 @@ def set_permits(request: HttpRequest, name: str, permits: int) -> HttpResponse:
     return _change(request, name, lambda branch: branch.set_permits(permits))
 
 
-@require_POST
-@explains_trouble
+@action
 def crash(request: HttpRequest, name: str, who: str) -> HttpResponse:
     """Let a teller crash."""
     if who not in TELLERS:
