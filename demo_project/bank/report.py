@@ -9,7 +9,7 @@ from textwrap import wrap
 from django.core.management.color import Style
 
 from demo_project.benchmark.subjects import TWO_COMMANDS
-from redis_locks.management.locks.table import aligned
+from redis_locks.management.locks.table import Column, drawn
 
 from .compare.book import NO_FOURTH_LOCK, TableTurn, rows_of, sentences_of
 from .compare.plan import ACCOUNTS, Plan
@@ -105,8 +105,8 @@ def _table(
     title: str, columns: Cells, rows: Sequence[Cells], groups: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield a title, aligned columns, and an empty line; `groups` names the group of each row, above its first one."""
-    numbers = [i for i, name in enumerate(columns) if name not in _WORDS]
-    lines = aligned([columns, *rows], None, shown=range(len(columns)), flexible=(), numbers=numbers)
+    shown = [Column(name, is_number=name not in _WORDS) for name in columns]
+    lines = drawn(shown, rows)
     yield title
     yield f"  {lines[0]}"
     above = ""

@@ -15,7 +15,7 @@ from tests.django.admin_pages import HOSTILE, page_of, staff, text_of
 from tests.django.command_calls import run
 from tests.elsewhere import in_thread
 from tests.statistics.conftest import counted
-from tests.support.commands import stats
+from tests.support.commands import drawn, stats
 from tests.support.parties import held
 from tests.support.statistics import flush
 
@@ -82,7 +82,7 @@ def test_without_figures_it_says_so_and_why(name: str) -> None:
     ],
 )
 def test_a_table_fits_into_80_columns(rows: Sequence[LockStatistics]) -> None:
-    lines = stats._table(rows, 80)
+    lines = drawn(stats._TABLE, map(stats._cells, rows), 80)
     assert len(rows) + 1 == len(lines)
     assert max(map(len, lines)) <= 80
 

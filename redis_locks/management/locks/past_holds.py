@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -15,14 +14,18 @@ from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
 from redis_locks.management.locks.selection import did_you_mean
-from redis_locks.management.locks.table import aligned
+from redis_locks.management.locks.table import Column, drawn
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import PastHold
 from redis_locks.values.text import latency, printable
 
 _COLUMNS = tuple(field.name for field in fields(PastHold))
-_HEADER = ("ENDED (UTC)", "HELD FOR", "OUTCOME", "HOLDER")
-_HOLDER = (3,)
+_TABLE = (
+    Column("ENDED (UTC)"),
+    Column("HELD FOR", is_number=True),
+    Column("OUTCOME"),
+    Column("HOLDER", shrinks=1),
+)
 
 
 class History(Verb):
@@ -45,7 +48,12 @@ class History(Verb):
         )
         past = next(filter(None, each), [])[: options["limit"]]
         rows = [asdict(hold) for hold in past]
-        report = Report(rows, _COLUMNS, rows, lambda columns: console.headed(_table(past, columns)))
+        report = Report(
+            rows,
+            _COLUMNS,
+            rows,
+            lambda columns: console.headed(drawn(_TABLE, map(_cells, past), columns)),
+        )
         console.report(report, options["format"])
         if options["format"] in FOR_PROGRAMS or past:
             return
@@ -54,12 +62,6 @@ class History(Verb):
             console.note(f"No hold of this lock has ended in the last day.{asked}")
         else:
             console.note('None is kept. REDIS_LOCKS["HISTORY"] says how many to keep: 50, say.')
-
-
-def _table(past: Sequence[PastHold], columns: int | None) -> list[str]:
-    rows = [_HEADER, *map(_cells, past)]
-    shown = range(len(_HEADER))
-    return aligned(rows, columns, shown=shown, flexible=_HOLDER, numbers=(1,))
 
 
 def _cells(hold: PastHold) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -12,22 +11,27 @@ from redis_locks import statistics
 from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
-from redis_locks.management.locks.table import aligned, taken
+from redis_locks.management.locks.table import NONE, Column, drawn
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.history import ORDERS, ordered
 from redis_locks.values.text import latency, printable
 
 _COLUMNS = tuple(field.name for field in fields(LockStatistics))
-_HEADER = (
-    *("NAME", "ACQUIRED", "CONTENDED", "TIMEOUTS", "LOST", "DEADLOCKS", "AWAY"),
-    *("WAIT50", "WAIT99", "HOLD50", "HOLD99"),
+
+
+_TABLE = (
+    Column("NAME", shrinks=1),
+    *(Column(header, is_number=True) for header in ("ACQUIRED", "CONTENDED")),
+    *(
+        Column(header, is_number=True, blank="0")
+        for header in ("TIMEOUTS", "LOST", "DEADLOCKS", "AWAY")
+    ),
+    Column("WAIT50", is_number=True, goes=1),
+    Column("WAIT99", is_number=True),
+    Column("HOLD50", is_number=True, goes=2),
+    Column("HOLD99", is_number=True),
 )
-_TROUBLES = tuple(map(_HEADER.index, ("TIMEOUTS", "LOST", "DEADLOCKS", "AWAY")))
-_MEDIANS = tuple(map(_HEADER.index, ("WAIT50", "HOLD50")))
-_NAME = (0,)
-_SHORTEST_NAME = 12
-_REST = "(all others)"
 
 
 class Stats(Verb):
@@ -64,7 +68,10 @@ class Stats(Verb):
             shown.append(found.others)
         records = [asdict(row) for row in shown]
         report = Report(
-            records, _COLUMNS, records, lambda columns: console.headed(_table(shown, columns))
+            records,
+            _COLUMNS,
+            records,
+            lambda columns: console.headed(drawn(_TABLE, map(_cells, shown), columns)),
         )
         console.report(report, options["format"])
         if options["format"] in FOR_PROGRAMS:
@@ -78,25 +85,11 @@ class Stats(Verb):
                 console.note('They are switched off: REDIS_LOCKS["STATISTICS"] is False.')
 
 
-def _table(found: Sequence[LockStatistics], columns: int | None) -> list[str]:
-    rows = [_HEADER, *(_cells(row) for row in found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    shown = [
-        i
-        for i in range(len(_HEADER))
-        if i not in _TROUBLES or any(row[i] != "0" for row in rows[1:])
-    ]
-    if columns is not None and columns - taken(widths, shown, _NAME) < _SHORTEST_NAME:
-        shown = [i for i in shown if i not in _MEDIANS]
-    numbers = range(1, len(_HEADER))
-    return aligned(rows, columns, shown=shown, flexible=_NAME, numbers=numbers)
-
-
 def _cells(row: LockStatistics) -> tuple[str, ...]:
     times = (row.wait_p50, row.wait_p99, row.hold_p50, row.hold_p99)
     counts = (row.acquired, row.contended, row.timed_out, row.lost, row.deadlocks, row.unavailable)
     return (
-        printable(row.name) or _REST,
+        printable(row.name) or "(all others)",
         *map(str, counts),
-        *("-" if seconds is None else latency(seconds) for seconds in times),
+        *(NONE if seconds is None else latency(seconds) for seconds in times),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from redis_locks.inspection import LockInfo
 from redis_locks.inspection.cases import Case
@@ -10,23 +12,105 @@ from redis_locks.inspection.filters import LockState
 from redis_locks.statistics.usual import Recent
 from redis_locks.values.text import duration, latency, pad, printable, shorten, width
 
-_HEADER = (
-    "NAME",
-    "STATE",
-    "MODE",
-    "RUNS",
-    "HOLDER",
-    *("HELD", "USUAL", "WAITERS", "OLDEST", "LEFT"),
-)
-_NAME, _STATE, _MODE, _RUNS, _HOLDER, _USUALLY = map(
-    _HEADER.index, ("NAME", "STATE", "MODE", "RUNS", "HOLDER", "USUAL")
-)
-_FLEXIBLE = (_NAME, _RUNS, _HOLDER)
-_NUMBERS = tuple(map(_HEADER.index, ("HELD", "USUAL", "WAITERS", "OLDEST", "LEFT")))
-_USUAL = "exclusive"
-_NONE = "-"
+NONE = "-"
 _SHORTEST = 8
 _GAP = "  "
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        header: Its title.
+        is_number: Whether it stands to the right.
+        shrinks: Whether it is shortened where there is no room: 1, or 2 only if the others are
+            short already; 0: never.
+        blank: A cell that says nothing: the column is left out if all cells are that.
+        goes: When it is left out where there is no room, 1 first; 0: never.
+    """
+
+    header: str
+    is_number: bool = False
+    shrinks: int = 0
+    blank: str | None = None
+    goes: int = 0
+
+
+class _Drawn(NamedTuple):
+    """A column with its cells, the header first."""
+
+    column: Column
+    cells: Sequence[str]
+
+    @property
+    def is_blank(self) -> bool:
+        return self.column.blank is not None and {*self.cells[1:]} <= {self.column.blank}
+
+    @property
+    def width(self) -> int:
+        return max(map(width, self.cells))
+
+    @property
+    def least(self) -> int:
+        return min(self.width, _SHORTEST) if self.column.shrinks else self.width
+
+
+def drawn(
+    columns: Sequence[Column], rows: Iterable[Sequence[str]], room: int | None = None
+) -> list[str]:
+    """Return a header and a line per row of cells, not longer than `room` if that can be done; None shortens nothing.
+
+    Long texts lose their middle, where they differ least.
+    """
+    every = zip(columns, *rows, strict=True)
+    shown = [_Drawn(column, (column.header, *cells)) for column, *cells in every]
+    shown = [each for each in shown if not each.is_blank]
+    if room is not None:
+        for going in sorted(filter(lambda each: each.goes, columns), key=lambda each: each.goes):
+            if sum(each.least for each in shown) + len(_GAP) * (len(shown) - 1) > room:
+                shown = [each for each in shown if each.column is not going]
+    widths = _widths(shown, room)
+    return [
+        _GAP.join(
+            pad(shorten(cell, wide), wide, right=each.column.is_number)
+            for each, wide, cell in zip(shown, widths, cells, strict=True)
+        ).rstrip()
+        for cells in zip(*(each.cells for each in shown), strict=True)
+    ]
+
+
+def _widths(shown: Sequence[_Drawn], room: int | None) -> list[int]:
+    widths = [each.width for each in shown]
+    if room is None:
+        return widths
+    left = room - len(_GAP) * (len(shown) - 1)
+    left -= sum(each.width for each in shown if not each.column.shrinks)
+    others = [i for i, each in enumerate(shown) if each.column.shrinks == 1]
+    rest = sum(shown[i].least for i in others)
+    for i, each in enumerate(shown):
+        if each.column.shrinks > 1:
+            widths[i] = min(widths[i], max(left - rest, _SHORTEST))
+            left -= widths[i]
+    # Each gets what it wants, or else an equal part of the rest.
+    for before, i in enumerate(sorted(others, key=lambda i: widths[i])):
+        widths[i] = min(widths[i], max(left // (len(others) - before), _SHORTEST))
+        left -= widths[i]
+    return widths
+
+
+_COLUMNS = (
+    Column("NAME", shrinks=2),
+    Column("STATE", blank=NONE),
+    Column("MODE", blank="exclusive", goes=1),
+    Column("RUNS", shrinks=1, goes=3),
+    Column("HOLDER", shrinks=1, goes=2),
+    Column("HELD", is_number=True),
+    Column("USUAL", is_number=True, blank=NONE),
+    Column("WAITERS", is_number=True),
+    Column("OLDEST", is_number=True),
+    Column("LEFT", is_number=True),
+)
 
 
 def table(
@@ -37,88 +121,17 @@ def table(
 ) -> list[str]:
     """Return a header and a line per hold that was read, not longer than `columns` if that can be done.
 
-    Long texts lose their middle, where they differ least: first what the holder runs and where,
-    then the name. None shortens nothing. A column that says nothing is left out: the mode where all
-    are exclusive, the state where all is well. Where there is no room, the mode goes, then the
-    holder, and then what it runs: `show` has them.
+    First what the holder runs and where is shortened, then the name. Where there is no room, the
+    mode goes, then the holder, and then what it runs: `show` has them.
 
     Args:
         locks: The locks.
-        columns: The width of the terminal.
+        columns: The width of the terminal; None shortens nothing.
         recent: It knows what is usual.
         states: What is going on with each lock, by name.
     """
-    rows = [_HEADER, *(row for lock in locks for row in _rows(lock, recent, states or {}))]
-    shown = list(range(len(_HEADER)))
-    if all(lock.mode == _USUAL for lock in locks):
-        shown.remove(_MODE)
-    for column in (_STATE, _USUALLY):
-        if all(row[column] in {_NONE, ""} for row in rows[1:]):
-            shown.remove(column)
-    if columns is not None:
-        for column in (_MODE, _HOLDER, _RUNS):
-            if column in shown and _least(rows, shown) > columns:
-                shown.remove(column)
-    return aligned(rows, columns, shown=shown, flexible=_FLEXIBLE, numbers=_NUMBERS, kept=(_NAME,))
-
-
-def _least(rows: Sequence[Sequence[str]], shown: Sequence[int]) -> int:
-    """Return how wide the table is at least."""
-    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    short = [min(widths[i], _SHORTEST) for i in shown if i in _FLEXIBLE]
-    return taken(widths, shown, _FLEXIBLE) + sum(short)
-
-
-def aligned(
-    rows: Sequence[Sequence[str]],
-    columns: int | None,
-    *,
-    shown: Sequence[int],
-    flexible: Sequence[int],
-    numbers: Sequence[int],
-    kept: Sequence[int] = (),
-) -> list[str]:
-    """Return rows as lines, not longer than `columns` if that can be done.
-
-    Args:
-        rows: The header first.
-        columns: The width of the terminal; None shortens nothing.
-        shown: Which fields of a row are shown.
-        flexible: Those of them that are shortened.
-        kept: Those that are shortened only if the others are short already.
-        numbers: Those that stand to the right.
-    """
-    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    if columns is not None:
-        room = columns - taken(widths, shown, flexible)
-        first = [i for i in kept if i in shown]
-        others = [i for i in flexible if i in shown and i not in first]
-        for i in first:
-            rest = sum(min(widths[other], _SHORTEST) for other in others)
-            widths[i] = min(widths[i], max(room - rest, _SHORTEST))
-            room -= widths[i]
-        for i, share in zip(others, _shares([widths[i] for i in others], room), strict=True):
-            widths[i] = share
-    return [
-        _GAP.join(
-            pad(shorten(row[i], widths[i]), widths[i], right=i in numbers) for i in shown
-        ).rstrip()
-        for row in rows
-    ]
-
-
-def taken(widths: Sequence[int], shown: Sequence[int], flexible: Sequence[int]) -> int:
-    """Return how many columns are taken by what is not flexible, gaps included."""
-    return sum(widths[i] for i in shown if i not in flexible) + len(_GAP) * (len(shown) - 1)
-
-
-def _shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Return how much of `room` each gets: what it wants, or else an equal part of the rest."""
-    shares = [0] * len(wanted)
-    for left, i in enumerate(sorted(range(len(wanted)), key=wanted.__getitem__)):
-        shares[i] = min(wanted[i], max(room // (len(wanted) - left), _SHORTEST))
-        room -= shares[i]
-    return shares
+    rows = [row for lock in locks for row in _rows(lock, recent, states or {})]
+    return drawn(_COLUMNS, rows, columns)
 
 
 _STATES = {
@@ -140,32 +153,17 @@ def word_for(state: LockState | None) -> str:
 
 def _rows(
     lock: LockInfo, recent: Recent | None, states: Mapping[str, LockState]
-) -> list[tuple[str, ...]]:
-    name, waiting = printable(lock.name), str(lock.waiting)
-    state = word_for(states.get(lock.name)) or _NONE
-    oldest = max((waiter.waited for waiter in lock.waiters), default=None)
-    waited = _NONE if oldest is None else duration(oldest)
-    if not lock.holders:
-        hand_off = (name, state, lock.mode, "(hand-off)")
-        return [(*hand_off, _NONE, _NONE, _NONE, waiting, waited, _NONE)]
+) -> Iterator[tuple[str, ...]]:
+    lead = printable(lock.name), word_for(states.get(lock.name)) or NONE
     usual = recent.usual(lock.name) if recent else None
-    holds: list[tuple[str, ...]] = [
-        (
-            name,
-            state,
-            holder.mode,
-            printable(holder.label),
-            # Without the thread or task, which few people look for first; `show` has it.
-            printable(f"{holder.host} pid {holder.pid}"),
-            duration(holder.held_for),
-            latency(usual.p99) if usual else _NONE,
-            waiting,
-            waited,
-            duration(holder.lease_left),
-        )
-        for holder in lock.holders
-    ]
-    if (more := lock.holding - len(lock.holders)) > 0:
-        others = (name, state, lock.mode, f"(and {more} more)")
-        holds.append((*others, _NONE, _NONE, _NONE, waiting, waited, _NONE))
-    return holds
+    oldest = max((waiter.waited for waiter in lock.waiters), default=None)
+    waits = str(lock.waiting), NONE if oldest is None else duration(oldest)
+    for holder in lock.holders:
+        # Without the thread or task, which few people look for first; `show` has it.
+        who = holder.mode, printable(holder.label), printable(f"{holder.host} pid {holder.pid}")
+        times = duration(holder.held_for), latency(usual.p99) if usual else NONE
+        yield (*lead, *who, *times, *waits, duration(holder.lease_left))
+    more = lock.holding - len(lock.holders)
+    if more > 0 or not lock.holders:
+        runs = f"(and {more} more)" if lock.holders else "(hand-off)"
+        yield (*lead, lock.mode, runs, NONE, NONE, NONE, *waits, NONE)

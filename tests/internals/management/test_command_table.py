@@ -22,7 +22,7 @@ from tests.django.lock_infos import info
 @pytest.mark.parametrize("host", ["h", "a-very-long-host-name.of.a.data-centre.example"])
 @pytest.mark.parametrize("name", ["n", "account:" + "1234567890" * 5 + ":end", "口座" * 30])
 def test_the_table_fits_the_terminal(width: int, host: str, name: str) -> None:
-    locks = [info(name, waiters=12_345, host=host, held_for=3e6), info("other", mode="shared")]
+    locks = [info(name, waiters=12_345, host=host, held_for=3e6), info("other")]
     lines = table(locks, width)
     assert all(text.width(line) <= width for line in lines)
     assert 1 == len({text.width(line) for line in lines})
