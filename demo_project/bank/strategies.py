@@ -223,45 +223,45 @@ _ON_DISK = tuple(
     if strategy.name in {"redis_lock", "optimistic", "watch_packed", "script"}
 )
 
+
+def _in_rows(
+    name: str, label: str, text: str, transfer: Callable[[redis.Redis, Order], Receipt]
+) -> Strategy:
+    return Strategy(
+        name=name,
+        label=f"Rows: {label}",
+        text=text,
+        kind=Kind.ROWS,
+        round_trips=None,
+        transfer=transfer,
+        shown=(transfer, move),
+        books=ROWS,
+        durability=Durability.ROWS,
+        unavailable=unavailable,
+    )
+
+
 _IN_ROWS = (
-    Strategy(
-        name="rows_db",
-        label="Rows: database locks",
-        text="SELECT FOR UPDATE locks the rows of both accounts until COMMIT; SQLite, which has no row locks, "
+    _in_rows(
+        "rows_db",
+        "database locks",
+        "SELECT FOR UPDATE locks the rows of both accounts until COMMIT; SQLite, which has no row locks, "
         "locks the whole database with BEGIN IMMEDIATE.",
-        kind=Kind.ROWS,
-        round_trips=None,
-        transfer=database_locks,
-        shown=(database_locks, move),
-        books=ROWS,
-        durability=Durability.ROWS,
-        unavailable=unavailable,
+        database_locks,
     ),
-    Strategy(
-        name="rows_redis",
-        label="Rows: lock_rows",
-        text="Locks the rows of both accounts on Redis, as SELECT FOR UPDATE would on any database. It verifies "
+    _in_rows(
+        "rows_redis",
+        "lock_rows",
+        "Locks the rows of both accounts on Redis, as SELECT FOR UPDATE would on any database. It verifies "
         "the locks before COMMIT, and releases them after it.",
-        kind=Kind.ROWS,
-        round_trips=None,
-        transfer=row_locks,
-        shown=(row_locks, move),
-        books=ROWS,
-        durability=Durability.ROWS,
-        unavailable=unavailable,
+        row_locks,
     ),
-    Strategy(
-        name="rows_fenced",
-        label="Rows: fenced writes",
-        text="Locks on Redis stand around the transaction, and the rows keep the fencing token of the last "
+    _in_rows(
+        "rows_fenced",
+        "fenced writes",
+        "Locks on Redis stand around the transaction, and the rows keep the fencing token of the last "
         "hold. So a holder that lost its locks unnoticed cannot write.",
-        kind=Kind.ROWS,
-        round_trips=None,
-        transfer=fenced_writes,
-        shown=(fenced_writes, move),
-        books=ROWS,
-        durability=Durability.ROWS,
-        unavailable=unavailable,
+        fenced_writes,
     ),
 )
 

@@ -101,7 +101,7 @@ def test_a_run_too_long_for_the_page_is_repeated_by_its_command(staff: Client) -
     assert 'id="repeat"' not in page
     command = html.unescape(re.search(r"<code>manage.py compare ([^<]+)", page)[1])  # type: ignore[index]
     parser = ArgumentParser()
-    add_plan_arguments(parser, (1,), 1, 1, 1)
+    add_plan_arguments(parser, Plan())
     assert long == plan_from(vars(parser.parse_args(command.split())))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from argparse import ArgumentParser
+from dataclasses import fields
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,14 +13,11 @@ from demo_project.bank.compare.export import as_json, write_csv
 from demo_project.bank.compare.gate import LEAST_ROUNDS
 from demo_project.bank.compare.plan import (
     ACCOUNTS,
-    DEFAULT_ROUNDS,
-    DEFAULT_SECONDS,
     DEFAULT_TABLE_SECONDS,
     MAX_ROUNDS,
     MAX_SECONDS,
     MAX_WORKERS,
     MIN_SECONDS,
-    WORKERS,
     Plan,
 )
 from demo_project.bank.compare.runner import AlreadyRunning, Cancelled, for_this_server, run
@@ -28,45 +25,39 @@ from demo_project.bank.endings import check_reader, one_line_endings
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import report, steps
 from demo_project.bank.server import CannotMeasure, bank_server
-from demo_project.bank.strategies import STRATEGIES, available, named_methods
+from demo_project.bank.strategies import STRATEGIES, named_methods
 from demo_project.benchmark.pool import WorkerError
 from redis_locks.management.locks.console import Console
 
 
-def add_plan_arguments(
-    parser: ArgumentParser,
-    workers: tuple[int, ...],
-    seconds: float,
-    rounds: int,
-    table_seconds: float,
-) -> None:
-    """Options that say what to measure, with these defaults."""
+def add_plan_arguments(parser: ArgumentParser, usual: Plan) -> None:
+    """Options that say what to measure; without them, it is the `usual` plan."""
     parser.add_argument(
         "--seconds",
-        type=_seconds,
-        default=seconds,
+        type=float,
+        default=usual.seconds,
         help=f"duration of each measurement, {MIN_SECONDS} to {MAX_SECONDS:.0f} (default: %(default)s)",
     )
     parser.add_argument(
         "--workers",
-        type=_workers,
+        type=int,
         nargs="+",
-        default=list(workers),
+        default=usual.workers,
         metavar="N",
-        help=f"numbers of worker processes, 1 to {MAX_WORKERS} (default: {' '.join(map(str, workers))})",
+        help=f"numbers of worker processes, 1 to {MAX_WORKERS} (default: {' '.join(map(str, usual.workers))})",
     )
     parser.add_argument(
         "--rounds",
-        type=_rounds,
-        default=rounds,
+        type=int,
+        default=usual.rounds,
         metavar="N",
         help=f"how often each is measured, in turn, 1 to {MAX_ROUNDS} (default: %(default)s); "
         f"nothing is decided with fewer than {LEAST_ROUNDS}",
     )
     parser.add_argument(
         "--table-seconds",
-        type=_table_seconds,
-        default=table_seconds,
+        type=float,
+        default=usual.table_seconds,
         metavar="SECONDS",
         help='for how long each lock of Table 11.2 of "Redis in Action" is measured in each round; 0 leaves the '
         "table out (default: %(default)s)",
@@ -88,15 +79,9 @@ def plan_from(options: dict[str, Any]) -> Plan:
     Raises:
         CommandError: The options make no plan.
     """
+    given = {field.name: options.get(field.name) for field in fields(Plan)}
     try:
-        return Plan(
-            seconds=options["seconds"],
-            workers=tuple(options["workers"]),
-            strategies=tuple(options["strategies"] or available()),
-            accounts=tuple(options["accounts"]),
-            rounds=options["rounds"],
-            table_seconds=options["table_seconds"],
-        )
+        return Plan.from_dict({name: value for name, value in given.items() if value is not None})
     except ValueError as error:
         raise CommandError(str(error)) from error
 
@@ -137,7 +122,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options of the plan and of the output."""
-        add_plan_arguments(parser, WORKERS, DEFAULT_SECONDS, DEFAULT_ROUNDS, DEFAULT_TABLE_SECONDS)
+        add_plan_arguments(parser, Plan(table_seconds=DEFAULT_TABLE_SECONDS))
         output = parser.add_mutually_exclusive_group()
         output.add_argument(
             "--json",
@@ -160,23 +145,3 @@ class Command(BaseCommand):
                 write_csv(self.stdout, comparison)
             else:
                 console.write(report(comparison, console.style))
-
-
-def _checked(argument: str, read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """The type of an option: reads one value and has the plan refuse a wrong one."""
-
-    def convert(text: str) -> Any:
-        try:
-            value = read(text)
-            Plan.from_dict({argument: [value] if argument == "workers" else value})
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from error
-        return value
-
-    return convert
-
-
-_seconds = _checked("seconds", float)
-_table_seconds = _checked("table_seconds", float)
-_workers = _checked("workers", int)
-_rounds = _checked("rounds", int)

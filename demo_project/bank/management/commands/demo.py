@@ -47,7 +47,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Options of the first comparison, --once and --port."""
         # Few and short, but enough to tell the strategies apart.
-        add_plan_arguments(parser, (2, 10), 0.15, LEAST_ROUNDS, 0.2)
+        add_plan_arguments(parser, Plan(workers=(2, 10), rounds=LEAST_ROUNDS, table_seconds=0.2))
         parser.add_argument("--once", action="store_true", help="do all of it but do not serve")
         parser.add_argument(
             "--port",
