@@ -5,13 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import itemgetter
 from typing import Any, Self
 
 import redis
 
 from demo_project.bank.accounts import TransferError, account_key, read_balances
+from demo_project.bank.background import at_once
 from demo_project.bank.strategies import transfer_funds
 from redis_locks import LockError
 
@@ -167,81 +171,45 @@ def race(
         LockBackendError: The locks' server could not be asked; transfers may have been made.
         redis.RedisError: The bank's server could not be asked.
     """
-    watcher = Watcher(lock_name)
+    watcher, start = Watcher(lock_name), threading.Barrier(len(transfers) + 1)
     with _client_for(conn, len(transfers)) as client:
-        start = threading.Barrier(len(transfers) + 1)
-        runs = [_Run(client, start, transfer) for transfer in transfers]
-        seconds = _race(runs, start, watcher)
-    finished = sorted(runs, key=lambda run: run.ended)
-    return seconds, tuple(run.runner(watcher) for run in finished), watcher.fullest
-
-
-def _race(runs: list[_Run], start: threading.Barrier, watcher: Watcher) -> float:
-    try:
-        for run in runs:
-            run.start()
-        start.wait(START_SECONDS)
-    except BaseException:
-        # Whoever is at the start already must not wait for those who never come.
-        start.abort()
-        raise
-    started = time.perf_counter()
-    try:
-        while any(run.is_alive() for run in runs):
-            watcher.look()
-    finally:
-        for run in runs:
-            run.join()
-    return time.perf_counter() - started
-
-
-class _Run(threading.Thread):
-    def __init__(
-        self,
-        conn: redis.Redis,
-        start: threading.Barrier,
-        transfer: Transfer,
-    ) -> None:
-        super().__init__(name=transfer.name, daemon=True)
-        self._conn = conn
-        self._start = start
-        self._order = transfer
-        self._began = self.ended = 0.0
-        self._moved, self._retries, self._outcome = False, 0, "did not start"
-
-    def run(self) -> None:
+        runs = at_once([partial(_run, client, start, transfer) for transfer in transfers])
         try:
-            self._start.wait(START_SECONDS)
-            self._began = time.perf_counter()
-            self._transfer()
-        except (TransferError, LockError, redis.RedisError, threading.BrokenBarrierError) as error:
-            self._outcome = str(error) or type(error).__name__
+            start.wait(START_SECONDS)
+            started = time.perf_counter()
+            while wait(runs, 0).not_done:
+                watcher.look()
         finally:
-            self.ended = time.perf_counter()
+            # Whoever is at the start must not wait for those who never come.
+            start.abort()
+            wait(runs)
+    finished = sorted((run.result() for run in runs), key=itemgetter(0))
+    runners = [replace(run, waited_for=watcher.waited_for(run.name)) for _, run in finished]
+    return finished[-1][0] - started, tuple(runners), watcher.fullest
 
-    def _transfer(self) -> None:
-        order = self._order
+
+def _run(conn: redis.Redis, start: threading.Barrier, transfer: Transfer) -> tuple[float, Runner]:
+    """Make a transfer once all are at the start; return when it ended, and what it did."""
+    threading.current_thread().name = transfer.name
+    moved, retries, outcome = False, 0, "moved"
+    began = time.perf_counter()
+    try:
+        start.wait(START_SECONDS)
+        began = time.perf_counter()
         receipt = transfer_funds(
-            self._conn,
-            order.sender,
-            order.recipient,
-            order.cents,
-            strategy=order.strategy,
-            work_seconds=order.work_seconds,
+            conn,
+            transfer.sender,
+            transfer.recipient,
+            transfer.cents,
+            strategy=transfer.strategy,
+            work_seconds=transfer.work_seconds,
         )
-        self._moved, self._retries, self._outcome = receipt.moved, receipt.retries, "moved"
-
-    def runner(self, watcher: Watcher) -> Runner:
-        """Return what it did and, as far as `watcher` saw it, whom it waited for."""
-        return Runner(
-            self.name,
-            self._order.sender,
-            self._moved,
-            self._outcome,
-            round((self.ended - self._began) * 1000, 1),
-            self._retries,
-            watcher.waited_for(self.name),
-        )
+        moved, retries = receipt.moved, receipt.retries
+    except (TransferError, LockError, redis.RedisError, threading.BrokenBarrierError) as error:
+        outcome = str(error) or type(error).__name__
+    ended = time.perf_counter()
+    ms = round((ended - began) * 1000, 1)
+    return ended, Runner(transfer.name, transfer.sender, moved, outcome, ms, retries, ())
 
 
 @contextmanager
