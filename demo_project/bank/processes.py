@@ -35,48 +35,23 @@ class Event:
     text: str
 
 
-class _Stage:
-    """The actors of this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._actors: set[Actor] = set()
-        self._is_closed = False
-
-    @contextmanager
-    def entering(self, actor: Actor) -> Iterator[None]:
-        with self._lock:
-            if self._is_closed:
-                raise ActorFailed("The site ends, and its experiments with it.")
-            yield
-            self._actors.add(actor)
-
-    def leave(self, actor: Actor) -> None:
-        with self._lock:
-            self._actors.discard(actor)
-
-    def open(self) -> None:
-        with self._lock:
-            self._is_closed = False
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            for actor in self._actors:
-                actor.kill()
-
-
-_STAGE = _Stage()
+_actors: set[Actor] = set()
+_starting = threading.Lock()
+_over = threading.Event()
+"""Set while no actor may start."""
 
 
 @contextmanager
 def actors_end() -> Iterator[None]:
     """Kill all actors of this process when the block ends, and let no other thread start one after that."""
-    _STAGE.open()
+    _over.clear()
     try:
         yield
     finally:
-        _STAGE.close()
+        with _starting:
+            _over.set()
+            for actor in _actors:
+                actor.kill()
 
 
 class Actor:
@@ -93,8 +68,11 @@ class Actor:
 
     def __init__(self, who: str, module: str, job: Mapping[str, Any]) -> None:
         self.who = who
-        with _STAGE.entering(self):
+        with _starting:
+            if _over.is_set():
+                raise ActorFailed("The site ends, and its experiments with it.")
             self._process = self._start(module)
+            _actors.add(self)
         # Not in its arguments, which every user of the machine can read: a job may have a password
         # in it.
         self.tell(json.dumps(job))
@@ -119,7 +97,8 @@ class Actor:
     def __exit__(self, *_error: object) -> None:
         self._process.kill()
         self._process.communicate()
-        _STAGE.leave(self)
+        with _starting:
+            _actors.discard(self)
 
     @property
     def pid(self) -> int:

@@ -88,37 +88,26 @@ def _measure_cell(
         pool.prepare([asdict(job) for job in jobs])
         # Only now: each warm-up moves a cent.
         before = books.read(conn, accounts)
-        counter = RoundTrips(conn)
-        counter.start()
+        had_read = _messages(conn)
         reports = [WorkerReport(**report) for report in pool.run(seconds)]
-        round_trips = counter.stop()
+        has_read = _messages(conn)
+        # But for the message that asks.
+        trips = None if had_read is None or has_read is None else has_read - had_read - 1
         after = books.read(conn, accounts)
     finally:
         books.delete(conn, accounts)
-    return summarise(reports, before, after, round_trips)
+    return summarise(reports, before, after, trips)
 
 
-class RoundTrips:
-    """Counts what the server reads: one for each message of a client, however many commands are in it."""
+def _messages(conn: redis.Redis) -> int | None:
+    """What the server has read: one for each message of a client, however many commands are in it.
 
-    def __init__(self, conn: redis.Redis) -> None:
-        self._conn = conn
-        self._before: int | None = None
-
-    def start(self) -> None:
-        """Start to count."""
-        self._before = self._messages()
-
-    def stop(self) -> int | None:
-        """Messages since `start`, but for the one that asks; None where the server does not count them."""
-        after = self._messages()
-        return None if self._before is None or after is None else after - self._before - 1
-
-    def _messages(self) -> int | None:
-        found = self._conn.info()
-        reads = found.get("total_reads_processed")
-        if reads is None:
-            return None
-        # That a client hangs up is a read, too, of nothing.
-        ended = found["total_connections_received"] - found["connected_clients"]
-        return int(reads - ended)
+    None where the server does not count them.
+    """
+    found = conn.info()
+    reads = found.get("total_reads_processed")
+    if reads is None:
+        return None
+    # That a client hangs up is a read, too, of nothing.
+    ended = found["total_connections_received"] - found["connected_clients"]
+    return int(reads - ended)
