@@ -5,17 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 import termios
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import count
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from django.core.management.base import CommandError, OutputWrapper
 from django.core.management.color import Style, no_style
 
 from redis_locks.management.locks.report import Report
-from redis_locks.values.text import duration, shorten
 
 FAILED = 1
 """Not found, not confirmed, or something is wrong with the server."""
@@ -36,9 +33,6 @@ LOST = 79
 """The command that ran lost its lock. Above all of sysexits.h, so that hardly any command has it as
 its own.
 """
-
-_CLEAR = "\r\x1b[K"
-_BAR = 20
 
 
 def fail(message: str, code: int = FAILED) -> NoReturn:
@@ -97,33 +91,6 @@ class Console:
         # With a style of our own: by default all of stderr is red.
         self._stderr.write(_encodable(text, self._stderr), str, ending)
         self._stderr.flush()
-
-    @contextmanager
-    def progress(self, turns: int) -> Iterator[Callable[[str], None]]:
-        """Yield what to call before each turn, with what is done in it: it moves a bar.
-
-        Only on a terminal, and nothing stays of the bar.
-        """
-        if not self._stderr.isatty():
-            yield lambda _: None
-            return
-        done = count()
-        started = time.monotonic()
-
-        def turn(text: str) -> None:
-            share = min(next(done) / turns, 1)
-            left = (time.monotonic() - started) * (1 / share - 1) if share else None
-            filled = round(share * _BAR)
-            bar = "#" * filled + "-" * (_BAR - filled)
-            end = "" if left is None else f", {duration(left)} left"
-            columns = shutil.get_terminal_size().columns - 1  # the cursor needs one, too
-            line = shorten(f"[{bar}] {share:4.0%}  {text}{end}", columns)
-            self.note(_CLEAR + line, ending="")
-
-        try:
-            yield turn
-        finally:
-            self.note(_CLEAR, ending="")
 
     def confirm(self, question: str, verb: str, done: str) -> None:
         """Return if the user agrees.

@@ -25,6 +25,7 @@ from demo_project.benchmark.figures import (
 )
 from demo_project.benchmark.measurement import Contest, KeysInTheWay, measure
 from demo_project.benchmark.pool import WorkerError
+from demo_project.benchmark.progress import progress
 from demo_project.benchmark.subjects import SUBJECTS, USUAL
 from redis_locks import LockBackendError, LockError, LockNotAvailable
 from redis_locks.connections.backends import backend_for
@@ -156,7 +157,7 @@ def _measure(console: Console, plan: Contest) -> Mapping[Turn, Figures]:
     try:
         with (
             _ended_by_signals(),
-            console.progress(len(plan.turns)) as advance,
+            progress(console, len(plan.turns)) as advance,
         ):
             return measure(
                 plan, lambda turn: advance(f"{_number(turn[1])}: {SUBJECTS[turn[0]].label}")

@@ -27,6 +27,7 @@ from demo_project.bank.report import report, steps
 from demo_project.bank.server import CannotMeasure, bank_server
 from demo_project.bank.strategies import STRATEGIES, named_methods
 from demo_project.benchmark.pool import WorkerError
+from demo_project.benchmark.progress import progress
 from redis_locks.management.locks.console import Console
 
 
@@ -97,7 +98,7 @@ def run_in_terminal(plan: Plan, console: Console) -> Comparison:
     """
     plan = for_this_server(plan)
     try:
-        with console.progress(len(plan)) as advance:
+        with progress(console, len(plan)) as advance:
             upcoming = steps(plan)
             advance(next(upcoming))
 
