@@ -150,7 +150,6 @@ def force_release() -> dict[str, list[str]]:
     counted = []
     for _ in range(WARMING):
         hold = Lock("forced").acquire()
-        assert hold is not None
         passed = Passed()
         with passed.counting():
             inspection.force_release("forced")
@@ -216,7 +215,6 @@ def _commands_contended(url: str, kind: str) -> float:
             for _ in range(4):  # the least: on a busy machine a waiter asks now and then once more
                 before = _calls(client)
                 for contender in contenders:
-                    assert contender.stdin is not None
                     contender.stdin.write("go\n")
                     contender.stdin.flush()
                 _hear(contenders)
@@ -230,7 +228,6 @@ def _commands_contended(url: str, kind: str) -> float:
 
 def _hear(contenders: list[subprocess.Popen[str]]) -> None:
     for contender in contenders:
-        assert contender.stdout is not None
         assert contender.stdout.readline()
 
 

@@ -66,128 +66,45 @@ PATHS: Final = (
 )
 """What users name, in their settings or as a fixture, and neither call nor derive from."""
 
-RECEIVED: Final = frozenset(
-    [
-        "AlertEvent",
-        "AsyncWatchingPipeline",
-        "EmbeddedServer",
-        "Event",
-        "FencedRows",
-        "Finding",
-        "ForceReleased",
-        "HolderInfo",
-        "LockEvent",
-        "LockInfo",
-        "LockStatistics",
-        "LockedRows",
-        "Moment",
-        "Parties",
-        "PastHold",
-        "RunEvent",
-        "RunStatus",
-        "Statistics",
-        "Wait",
-        "WaiterInfo",
-        "WatchingPipeline",
-    ]
-)
+RECEIVED: Final = {
+    "AlertEvent", "AsyncWatchingPipeline", "EmbeddedServer", "Event", "FencedRows", "Finding",
+    "ForceReleased", "HolderInfo", "LockEvent", "LockInfo", "LockStatistics", "LockedRows",
+    "Moment", "Parties", "PastHold", "RunEvent", "RunStatus", "Statistics", "Wait", "WaiterInfo",
+    "WatchingPipeline",
+}  # fmt: skip
 """What users get and read, and never make: more fields may come, so the constructor is not public.
 """
 
 OURS: Final = "redis_locks"
-NOT_PUBLIC: Final = frozenset(
-    [
-        "AsyncWatchingPipeline.is_protected",
-        "AsyncWatchingPipeline.is_transaction",
-        "AsyncWatchingPipeline.leave",
-        "AsyncWatchingPipeline.link",
-        "AsyncWatchingPipeline.require_protection",
-        "Attempt.__init__",
-        "Attempt.answer",
-        "Attempt.as_current",
-        "Attempt.roll_back",
-        "Attempt.conclude",
-        "FencedQuerySet.is_read_alone",
-        "FencedQuerySet.under_hold",
-        "Hold.__init__",
-        "FencedModelAdmin.get_actions",
-        "Hold.aend_block",
-        "Hold.backend",
-        "Hold.called_block",
-        "Hold.cancelled",
-        "Hold.stays_closed",
-        "Hold.commit_on",
-        "Hold.detach_on",
-        "Hold.downgrade_on",
-        "Hold.drop",
-        "Hold.end",
-        "Hold.end_block",
-        "Hold.end_on",
-        "Hold.extend_on",
-        "Hold.ends_plainly",
-        "Hold.is_open",
-        "Hold.kept",
-        "Hold.last_moment",
-        "Hold.lease",
-        "Hold.leave_behind",
-        "Hold.parts",
-        "Hold.pid",
-        "Hold.releaser",
-        "Hold.release_on",
-        "Hold.released",
-        "Hold.undo_upgrade",
-        "Hold.upgrade_on",
-        "Lock.aenter",
-        "Lock.enter",
-        "Lock.guard",
-        "Lock.on_unavailable",
-        "Lock.of_call",
-        "Lock.options",
-        "Lock.says_on_unavailable",
-        "Lock.scope",
-        "LockedRows.__init__",
-        "RedisLockQuerySet.__init__",
-        "RedisLockQuerySet.is_read_alone",
-        "RedisLockQuerySet.refuse_as_part",
-        "RedisLockQuerySet.resolve_expression",
-        "RedisLockQuerySet.under_hold",
-        "OpenTelemetry.breaker_changed",
-        "OpenTelemetry.contended",
-        "OpenTelemetry.context",
-        "OpenTelemetry.hold_ended",
-        "OpenTelemetry.receive",
-        "OpenTelemetry.wait_ended",
-        "Semaphore.keywords_of",
-        "redis_lock.keywords_of",
-        "WatchingPipeline.is_protected",
-        "WatchingPipeline.is_transaction",
-        "WatchingPipeline.leave",
-        "WatchingPipeline.link",
-        "WatchingPipeline.require_protection",
-    ]
-)
+NOT_PUBLIC: Final = {
+    "AsyncWatchingPipeline": "is_protected is_transaction leave link require_protection",
+    "Attempt": "__init__ answer as_current conclude roll_back",
+    "FencedModelAdmin": "get_actions",
+    "FencedQuerySet": "is_read_alone under_hold",
+    "Hold": (
+        "__init__ aend_block backend called_block cancelled commit_on detach_on downgrade_on "
+        "drop end end_block end_on ends_plainly extend_on is_open kept last_moment lease "
+        "leave_behind parts pid release_on released releaser stays_closed undo_upgrade "
+        "upgrade_on"
+    ),
+    "Lock": "aenter enter guard of_call on_unavailable options says_on_unavailable scope",
+    "LockedRows": "__init__",
+    "OpenTelemetry": "breaker_changed contended context hold_ended receive wait_ended",
+    "RedisLockQuerySet": "__init__ is_read_alone refuse_as_part resolve_expression under_hold",
+    "Semaphore": "keywords_of",
+    "WatchingPipeline": "is_protected is_transaction leave link require_protection",
+    "redis_lock": "keywords_of",
+}
 """Members that the app's own modules call, although their names have no underscore: no user may
 rely on them.
 """
 
 _PLAIN: Final = {object, Exception, typing.Generic, typing.Protocol}
 
-PROTOCOLS: Final = frozenset(
-    [
-        "__aenter__",
-        "__aexit__",
-        "__aiter__",
-        "__bool__",
-        "__call__",
-        "__contains__",
-        "__enter__",
-        "__exit__",
-        "__getitem__",
-        "__init__",
-        "__iter__",
-        "__len__",
-    ]
-)
+PROTOCOLS: Final = {
+    "__aenter__", "__aexit__", "__aiter__", "__bool__", "__call__", "__contains__", "__enter__",
+    "__exit__", "__getitem__", "__init__", "__iter__", "__len__",
+}  # fmt: skip
 """The special methods that are part of a signature. Others, such as `__repr__`, are not listed."""
 
 
@@ -347,15 +264,8 @@ def members(cls: type) -> list[str]:
 
 
 def _public_members(cls: type) -> dict[str, str]:
-    hidden = {hidden for base in cls.__mro__ for hidden in _hidden(base)}
+    hidden = {word for base in cls.__mro__ for word in NOT_PUBLIC.get(base.__name__, "").split()}
     return {member: line for member, line in _members(cls) if member not in hidden}
-
-
-def _hidden(base: type) -> Iterator[str]:
-    for entry in NOT_PUBLIC:
-        owner, _, member = entry.partition(".")
-        if owner == base.__name__:
-            yield member
 
 
 def _bases(cls: type) -> Iterator[str]:
