@@ -29,7 +29,7 @@ def test_attempts_are_numbered_and_their_fencing_tokens_grow(
     assert workers.acquire(job) is None
 
 
-def test_one_attempt_runs_at_a_time(workers: Workers, records: Records, name: str) -> None:
+def test_one_attempt_runs_at_a_time(workers: Workers, name: str) -> None:
     job = run_once(name)
     attempt = begun(workers, job)
     assert workers.acquire(job) is None
@@ -37,17 +37,13 @@ def test_one_attempt_runs_at_a_time(workers: Workers, records: Records, name: st
     workers.done(attempt)
 
 
-def test_an_attempt_is_a_hold_of_the_lock_of_that_name(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_an_attempt_is_a_hold_of_the_lock_of_that_name(workers: Workers, name: str) -> None:
     attempt = begun(workers, run_once(name, label="the report"))
     info = inspection.lock(name)
-    assert info is not None
     assert ["the report"] == [holder.label for holder in info.holders]
     assert Lock(name).acquire(wait=0) is None
     workers.done(attempt)
     hold = Lock(name).acquire(wait=0)
-    assert hold is not None
     assert hold.fencing_token > attempt.fencing_token
     hold.release()
 
@@ -56,30 +52,12 @@ def test_a_job_whose_lock_somebody_else_holds_is_not_begun(
     workers: Workers, records: Records, name: str
 ) -> None:
     hold = Lock(name).acquire(wait=0)
-    assert hold is not None
     assert workers.acquire(run_once(name)) is None
     assert {} == records.of(name)
     hold.release()
 
 
-def test_a_failed_attempt_hands_the_job_to_who_waits_at_once(
-    workers: Workers, records: Records, name: str
-) -> None:
-    job = run_once(name, wait=PATIENCE, lease=60)
-    first = begun(workers, job)
-    waiting = workers.start(workers.acquire, job)
-    records.until_waiters(name, 1)
-    workers.fail(first, ValueError("no paper"))
-    second = waiting.result(PATIENCE)
-    assert "running" == workers.status(job).state
-    workers.fail(second, "ink\n is out")
-    status = workers.status(job)
-    assert ("failed", "ink is out") == (status.state, status.last_error)
-
-
-def test_an_attempt_released_without_a_verdict_counts_as_dead(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_an_attempt_released_without_a_verdict_counts_as_dead(workers: Workers, name: str) -> None:
     job = run_once(name)
     workers.release(begun(workers, job))
     status = workers.status(job)
@@ -90,7 +68,7 @@ def test_an_attempt_released_without_a_verdict_counts_as_dead(
 
 
 def test_a_waiter_takes_over_when_the_lease_of_a_dead_worker_ends(
-    workers: Workers, records: Records, name: str
+    workers: Workers, name: str
 ) -> None:
     dead = begun(workers, run_once(name, lease=0.3, renew=False))
     attempt = workers.start(workers.acquire, run_once(name, wait=PATIENCE)).result(PATIENCE)
@@ -170,12 +148,9 @@ def test_renewal_keeps_both_the_lease_and_the_count_of_attempts(
     workers.done(attempt)
 
 
-def test_holds_and_attempts_are_renewed_side_by_side(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_holds_and_attempts_are_renewed_side_by_side(workers: Workers, name: str) -> None:
     hold = workers.acquire(Lock(f"{name}:lock", lease=1.5))
     attempt = begun(workers, run_once(name, lease=1.5))
-    assert hold is not None
     for each in (hold, attempt):
         leases.until_renewed(each, by=1)
     workers.release(hold)
@@ -194,26 +169,12 @@ def test_done_can_be_recorded_though_the_record_was_lost(
     assert ("done", 2) == (status.state, status.attempts)
 
 
-def test_a_greater_allotment_tries_an_exhausted_job_again(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_a_greater_allotment_tries_an_exhausted_job_again(workers: Workers, name: str) -> None:
     workers.fail(begun(workers, run_once(name, max_attempts=1)), "broken")
     assert workers.acquire(run_once(name, max_attempts=1)) is None
     attempt = begun(workers, run_once(name, max_attempts=2))
     assert 2 == attempt.number
     workers.done(attempt)
-
-
-def test_all_who_wait_learn_that_the_job_is_done(
-    workers: Workers, records: Records, name: str
-) -> None:
-    job = run_once(name, wait=PATIENCE)
-    attempt = begun(workers, job)
-    waiting = [workers.start(workers.acquire, job) for _ in range(10)]
-    records.until_waiters(name, 10)
-    workers.done(attempt)
-    assert [None] * 10 == [each.result(PATIENCE) for each in waiting]
-    assert set() == records.left(name)
 
 
 def test_a_wait_that_ends_leaves_nothing_in_the_queue(
@@ -225,11 +186,6 @@ def test_a_wait_that_ends_leaves_nothing_in_the_queue(
     workers.done(attempt)
 
 
-def test_a_new_job_has_no_history(workers: Workers, records: Records, name: str) -> None:
-    status = workers.status(run_once(name))
-    assert ("new", 0, None, None) == (
-        status.state,
-        status.attempts,
-        status.holder,
-        status.last_error,
-    )
+def test_a_new_job_has_no_history(workers: Workers, name: str) -> None:
+    new = workers.status(run_once(name))
+    assert ("new", 0, None, None) == (new.state, new.attempts, new.holder, new.last_error)

@@ -10,7 +10,7 @@ from redis_locks import AlreadyDone, DeadlockDetected, LockLost, inspection, red
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
 
 
-def test_a_block_is_an_attempt_and_its_end_the_verdict(records: Records, name: str) -> None:
+def test_a_block_is_an_attempt_and_its_end_the_verdict(name: str) -> None:
     job = run_once(name, store_result=True)
     with pytest.raises(ValueError, match="broken"), job:
         raise ValueError("broken")
@@ -23,7 +23,7 @@ def test_a_block_is_an_attempt_and_its_end_the_verdict(records: Records, name: s
     assert job.acquire() is None
 
 
-def test_a_block_without_a_verdict_is_done(records: Records, name: str) -> None:
+def test_a_block_without_a_verdict_is_done(name: str) -> None:
     with run_once(name):
         pass
     assert "done" == run_once(name).status().state
@@ -37,7 +37,7 @@ def test_a_wait_for_the_attempt_in_whose_block_it_is_ends_as_a_deadlock(name: st
             pytest.fail("it is inside")
 
 
-def test_an_async_block_is_an_attempt(records: Records, name: str) -> None:
+def test_an_async_block_is_an_attempt(name: str) -> None:
     job = run_once(name, max_attempts=2)
 
     async def work(error: Exception | None) -> int:
@@ -55,7 +55,7 @@ def test_an_async_block_is_an_attempt(records: Records, name: str) -> None:
     tasks.close()
 
 
-def test_an_async_block_whose_attempt_is_lost_is_cancelled(records: Records, name: str) -> None:
+def test_an_async_block_whose_attempt_is_lost_is_cancelled(name: str) -> None:
     async def work() -> None:
         async with run_once(name):
             inspection.force_release(name)
@@ -67,7 +67,7 @@ def test_an_async_block_whose_attempt_is_lost_is_cancelled(records: Records, nam
     tasks.close()
 
 
-def test_the_block_of_an_attempt_ends_it(records: Records, name: str) -> None:
+def test_the_block_of_an_attempt_ends_it(name: str) -> None:
     job = run_once(name)
     with pytest.raises(ValueError, match="broken"), begun(BlockingWorkers(), job):
         raise ValueError("broken")
@@ -76,7 +76,6 @@ def test_the_block_of_an_attempt_ends_it(records: Records, name: str) -> None:
 
 def test_an_attempt_is_neither_shared_nor_committed(records: Records, name: str) -> None:
     attempt = run_once(name).acquire()
-    assert attempt is not None
     with pytest.raises(TypeError, match="cannot be shared"):
         attempt.downgrade()
     with pytest.raises(TypeError, match="ended with commit"):

@@ -46,23 +46,9 @@ class Noisy(run_once):
         super().__init__(name, **options)
         self.heard = heard
 
-    def acquired(self, event: RunEvent) -> None:
-        self.heard.add("acquired", event)
 
-    def reacquired(self, event: RunEvent) -> None:
-        self.heard.add("reacquired", event)
-
-    def locked(self, event: RunEvent) -> None:
-        self.heard.add("locked", event)
-
-    def done(self, event: RunEvent) -> None:
-        self.heard.add("done", event)
-
-    def exhausted(self, event: RunEvent) -> None:
-        self.heard.add("exhausted", event)
-
-    def error(self, event: RunEvent) -> None:
-        self.heard.add("error", event)
+for _kind in KINDS:
+    setattr(Noisy, _kind, lambda job, event, kind=_kind: job.heard.add(kind, event))
 
 
 @pytest.fixture
@@ -89,7 +75,7 @@ def signalled() -> Iterator[Heard]:
 
 
 def test_a_job_done_at_once_tells_acquired_and_done(
-    workers: Workers, records: Records, name: str, heard: Heard, signalled: Heard
+    workers: Workers, name: str, heard: Heard, signalled: Heard
 ) -> None:
     attempt = begun(workers, Noisy(name, heard, max_attempts=2))
     workers.done(attempt)
@@ -99,9 +85,7 @@ def test_a_job_done_at_once_tells_acquired_and_done(
     assert heard == signalled
 
 
-def test_the_last_attempt_is_told_to_be_the_last(
-    workers: Workers, records: Records, name: str, heard: Heard
-) -> None:
+def test_the_last_attempt_is_told_to_be_the_last(workers: Workers, name: str, heard: Heard) -> None:
     job = Noisy(name, heard, max_attempts=2)
     for _ in range(2):
         workers.fail(begun(workers, job), "broken")
@@ -141,7 +125,7 @@ def test_contention_tells_locked_once_and_by_whom_before_waiting(
 
 
 def test_the_last_failure_and_all_who_come_later_tell_exhausted(
-    workers: Workers, records: Records, name: str, heard: Heard, signalled: Heard
+    workers: Workers, name: str, heard: Heard, signalled: Heard
 ) -> None:
     job = Noisy(name, heard, max_attempts=1)
     error = ValueError("no paper")
@@ -154,13 +138,15 @@ def test_the_last_failure_and_all_who_come_later_tell_exhausted(
     assert heard == signalled
 
 
-def test_losing_the_lock_tells_error_once_and_never_done(
+def test_losing_the_lock_raises_and_tells_error_once_and_never_done(
     workers: Workers, records: Records, name: str, heard: Heard
 ) -> None:
     job = Noisy(name, heard)
     once = workers.function(job, lambda: records.let_die(name))
-    with pytest.raises(LockLost):
+    with pytest.raises(LockLost) as caught:
         workers.call(once)
+    assert not hasattr(caught.value, "__notes__")
+    assert "failed" == workers.status(job).state
     assert ["acquired", "error"] == heard.kinds
     assert isinstance(heard[1][1].error, LockLost)
 
@@ -174,7 +160,7 @@ def test_a_server_that_is_not_there_tells_error(workers: Workers, name: str, hea
 
 
 def test_an_error_in_a_method_or_a_receiver_is_logged_and_changes_nothing(
-    workers: Workers, records: Records, name: str, caplog: pytest.LogCaptureFixture
+    workers: Workers, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Faulty(run_once):
         def acquired(self, event: RunEvent) -> None:
@@ -194,9 +180,7 @@ def test_an_error_in_a_method_or_a_receiver_is_logged_and_changes_nothing(
     assert "in the receiver" in caplog.text
 
 
-def test_methods_and_receivers_of_async_jobs_may_be_async(
-    records: Records, name: str, heard: Heard
-) -> None:
+def test_methods_and_receivers_of_async_jobs_may_be_async(name: str, heard: Heard) -> None:
     class Async(run_once):
         async def acquired(self, event: RunEvent) -> None:
             await asyncio.sleep(0)
@@ -216,9 +200,7 @@ def test_methods_and_receivers_of_async_jobs_may_be_async(
     assert ["method", "receiver"] == heard.kinds
 
 
-def test_a_plain_receiver_waits_for_no_thread_that_waits_for_the_job(
-    records: Records, name: str
-) -> None:
+def test_a_plain_receiver_waits_for_no_thread_that_waits_for_the_job(name: str) -> None:
     """Sync code of asyncio programs has one thread; a receiver in it would wait for it."""
     heard: list[RunEvent] = []
     waits: list[asyncio.Task[bool]] = []
@@ -254,7 +236,7 @@ def test_a_plain_receiver_waits_for_no_thread_that_waits_for_the_job(
 
 
 def test_an_async_method_of_a_blocking_job_is_logged_as_a_mistake(
-    records: Records, name: str, caplog: pytest.LogCaptureFixture
+    name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Async(run_once):
         async def acquired(self, event: RunEvent) -> None: ...

@@ -14,9 +14,7 @@ from tests.support import stored
 from tests.support.world import PATIENCE
 
 
-def test_a_call_does_the_job_and_later_calls_get_its_result(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_a_call_does_the_job_and_later_calls_get_its_result(workers: Workers, name: str) -> None:
     calls = []
 
     def report(month: int, *, year: int = 2026) -> dict[str, int]:
@@ -31,13 +29,12 @@ def test_a_call_does_the_job_and_later_calls_get_its_result(
 
 
 def test_a_call_while_somebody_is_at_it_raises_who_and_for_how_long(
-    workers: Workers, records: Records, name: str
+    workers: Workers, name: str
 ) -> None:
     attempt = begun(workers, run_once(name, label="the other one", lease=30))
     once = workers.function(run_once(name), lambda: None)
     with pytest.raises(LockNotAvailable, match="the other one") as caught:
         workers.call(once)
-    assert caught.value.retry_after is not None
     assert 20 < caught.value.retry_after <= 30
     assert not isinstance(caught.value, LockTimeout)
     patient = workers.function(run_once(name, wait=0.05), lambda: None)
@@ -46,9 +43,7 @@ def test_a_call_while_somebody_is_at_it_raises_who_and_for_how_long(
     workers.done(attempt)
 
 
-def test_a_call_may_be_skipped_while_somebody_is_at_it(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_a_call_may_be_skipped_while_somebody_is_at_it(workers: Workers, name: str) -> None:
     attempt = begun(workers, run_once(name))
     once = workers.function(run_once(name, on_conflict="skip"), lambda: 7)
     assert workers.call(once) is None
@@ -102,9 +97,7 @@ def test_the_attempt_of_a_nested_call_is_the_current_one_until_it_returns(name: 
     assert [f"{name}:async:inner", f"{name}:async"] == asyncio.run(aouter())
 
 
-def test_a_method_and_a_function_without_a_name_are_named_as_for_a_lock(
-    records: Records, name: str
-) -> None:
+def test_a_method_and_a_function_without_a_name_are_named_as_for_a_lock(name: str) -> None:
     class Importer:
         @run_once(f"{name}:{{number}}", store_result=True)
         def load(self, number: int) -> int:
@@ -131,7 +124,7 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def test_a_django_task_does_its_job_once(records: Records, name: str) -> None:
+def test_a_django_task_does_its_job_once(name: str) -> None:
     tasks = pytest.importorskip("django.tasks")
     once = run_once(name + ":{number}", store_result=True)(double)
     send = tasks.task(once)

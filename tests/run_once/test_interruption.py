@@ -15,7 +15,7 @@ from tests.support.world import PATIENCE
 
 
 @pytest.fixture
-def tasks(redis_server: object) -> Iterator[AsyncWorkers]:
+def tasks() -> Iterator[AsyncWorkers]:
     made = AsyncWorkers()
     yield made
     made.close()
@@ -91,13 +91,12 @@ def test_a_cancelled_waiter_leaves_the_queue(
 
 
 def test_cancelling_while_done_is_recorded_does_not_keep_it_from_being_recorded(
-    tasks: AsyncWorkers, records: Records, name: str
+    tasks: AsyncWorkers, name: str
 ) -> None:
     chance = random.Random(6)
 
     async def cancelled_while_ending(job: run_once) -> None:
         attempt = await job.aacquire()
-        assert attempt is not None
         ending = asyncio.create_task(attempt.adone())
         await asyncio.sleep(chance.uniform(0, 0.001))
         begun_to_end = attempt._verdict is not None
@@ -113,9 +112,7 @@ def test_cancelling_while_done_is_recorded_does_not_keep_it_from_being_recorded(
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.ci)])
-def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(
-    redis_server: object, step: int, name: str
-) -> None:
+def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(step: int, name: str) -> None:
     names = [name]
 
     def run() -> None:

@@ -26,18 +26,6 @@ def test_a_beginning_whose_reply_was_lost_is_one_attempt(
     assert "1" == records.of(name)["attempt"]
 
 
-def test_a_takeover_whose_reply_was_lost_still_tells_what_it_took_over_from(
-    workers: Workers, records: Records, name: str, proxy: Proxy, losses: int
-) -> None:
-    job = run_once(name, using=proxy.url, max_attempts=2)
-    workers.fail(begun(workers, job), "no paper")
-    proxy.lose(1, losses=losses)
-    attempt = begun(workers, job)
-    assert losses == proxy.lost
-    assert (2, "no paper") == (attempt.number, records.of(name)["outcome"])
-    workers.done(attempt)
-
-
 def test_done_whose_reply_was_lost_is_recorded_once_and_no_error(
     workers: Workers, records: Records, name: str, proxy: Proxy, losses: int
 ) -> None:
@@ -67,7 +55,7 @@ def test_a_failure_whose_reply_was_lost_leaves_the_next_attempt_alone(
 
 
 def test_a_renewal_whose_reply_was_lost_is_repeated(
-    workers: Workers, records: Records, name: str, proxy: Proxy, losses: int
+    workers: Workers, name: str, proxy: Proxy, losses: int
 ) -> None:
     attempt = begun(workers, run_once(name, using=proxy.url, lease=1.2))
     proxy.lose(1, losses=losses)

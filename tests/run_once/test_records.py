@@ -77,7 +77,7 @@ class Payment:
 
 
 @pytest.fixture
-def payment(database: str, name: str, records: Records) -> Iterator[Payment]:
+def payment(database: str, name: str) -> Iterator[Payment]:
     with override_settings(DATABASE_ROUTERS=[ToDatabase(database)]):
         yield Payment(name)
 
@@ -175,7 +175,7 @@ def test_a_process_that_dies_after_commit_has_done_the_job(
     assert (0, 1) == (payment.runs, payment.rows)
 
 
-def test_no_attempt_is_left_and_no_record_either(payment: Payment, records: Records) -> None:
+def test_no_attempt_is_left_and_no_record_either(payment: Payment) -> None:
     payment.options |= {"max_attempts": 1}
     with suppress(Broken), run_once(payment.name, max_attempts=1):
         raise Broken

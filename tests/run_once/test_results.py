@@ -14,20 +14,22 @@ import pytest
 
 from redis_locks import LockLost, ResultNotStored, run_once
 from redis_locks.inspection import force_release
-from tests.run_once.world import Records, Workers
+from tests.run_once.world import Workers
 
 
-def test_a_result_that_is_not_stored_is_none_for_later_calls(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_a_result_that_is_not_stored_is_none_for_later_calls(workers: Workers, name: str) -> None:
     once = workers.function(run_once(name), lambda: 7)
     assert [7, None, None] == [workers.call(once) for _ in range(3)]
 
 
-@pytest.mark.parametrize("result", [None, 0, "", [], {"a": [1, None, True, "ü€\n b"]}])
-def test_any_json_comes_back_as_it_was(
-    workers: Workers, records: Records, name: str, result: Any
-) -> None:
+LARGEST = "x" * ((1 << 20) - 2)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, 0, "", [], {"a": [1, None, True, "ü€\n b"]}, pytest.param(LARGEST, id="largest")],
+)
+def test_any_json_comes_back_as_it_was(workers: Workers, name: str, result: Any) -> None:
     once = workers.function(run_once(name, store_result=True), lambda: result)
     assert [result, result] == [workers.call(once), workers.call(once)]
 
@@ -45,14 +47,14 @@ def test_any_json_comes_back_as_it_was(
     ],
 )
 def test_the_first_caller_gets_what_later_callers_get(
-    workers: Workers, records: Records, name: str, result: Any, stored: Any
+    workers: Workers, name: str, result: Any, stored: Any
 ) -> None:
     once = workers.function(run_once(name, store_result=True), lambda: result)
     assert [stored, stored] == [workers.call(once), workers.call(once)]
     assert stored == workers.status(run_once(name)).result
 
 
-def test_not_a_number_comes_back_as_it_was(workers: Workers, records: Records, name: str) -> None:
+def test_not_a_number_comes_back_as_it_was(workers: Workers, name: str) -> None:
     once = workers.function(run_once(name, store_result=True), lambda: math.nan)
     assert all(math.isnan(workers.call(once)) for _ in range(2))
 
@@ -67,7 +69,7 @@ circle.append(circle)
 
 @pytest.mark.parametrize("unfit", UNFIT)
 def test_a_job_whose_result_cannot_be_stored_is_done_and_says_so_once(
-    workers: Workers, records: Records, name: str, unfit: str
+    workers: Workers, name: str, unfit: str
 ) -> None:
     result, why = UNFIT[unfit]
     calls = []
@@ -84,14 +86,8 @@ def test_a_job_whose_result_cannot_be_stored_is_done_and_says_so_once(
     assert ([1], "done") == (calls, workers.status(run_once(name)).state)
 
 
-def test_the_largest_result_is_stored(workers: Workers, records: Records, name: str) -> None:
-    largest = "x" * ((1 << 20) - 2)
-    once = workers.function(run_once(name, store_result=True), lambda: largest)
-    assert [largest, largest] == [workers.call(once), workers.call(once)]
-
-
 def test_a_lost_lock_says_so_and_not_that_its_result_does_not_fit(
-    workers: Workers, records: Records, name: str
+    workers: Workers, name: str
 ) -> None:
     def work() -> set[int]:
         force_release(name)
@@ -113,9 +109,7 @@ class Decoder(json.JSONDecoder):
         super().__init__(object_hook=lambda found: set(found["set"]) if "set" in found else found)
 
 
-def test_a_project_may_bring_its_own_encoder_and_decoder(
-    workers: Workers, records: Records, name: str
-) -> None:
+def test_a_project_may_bring_its_own_encoder_and_decoder(workers: Workers, name: str) -> None:
     job = run_once(name, store_result=True, encoder=Encoder, decoder=Decoder)
     once = workers.function(job, lambda: {1, 2})
     assert [{1, 2}, {1, 2}] == [workers.call(once), workers.call(once)]
@@ -126,13 +120,13 @@ def test_a_project_may_bring_its_own_encoder_and_decoder(
         )
 
 
-def test_a_result_needs_store_result_but_the_job_is_done(records: Records, name: str) -> None:
+def test_a_result_needs_store_result_but_the_job_is_done(name: str) -> None:
     with pytest.raises(ResultNotStored, match="store_result=True"), run_once(name) as attempt:
         attempt.done(7)
     assert "done" == run_once(name).status().state
 
 
-def test_a_sync_function_that_returns_an_awaitable_is_not_done(records: Records, name: str) -> None:
+def test_a_sync_function_that_returns_an_awaitable_is_not_done(name: str) -> None:
     async def work(number: int) -> int:
         return number
 

@@ -66,7 +66,7 @@ class Payment:
 
 
 @pytest.fixture
-def payment(database: str, name: str, records: Records) -> Payment:
+def payment(database: str, name: str) -> Payment:
     return Payment(database, name)
 
 
@@ -155,7 +155,7 @@ def test_a_rollback_to_a_savepoint_after_the_job_leaves_it(payment: Payment) -> 
 
 
 def test_a_transaction_inside_the_job_is_committed_before_the_job_is_done(
-    database: str, name: str, records: Records
+    database: str, name: str
 ) -> None:
     seen = []
 
@@ -170,9 +170,7 @@ def test_a_transaction_inside_the_job_is_committed_before_the_job_is_done(
     assert "done" == run_once(name).status().state
 
 
-def test_done_by_hand_waits_for_the_transaction_around_it(
-    database: str, name: str, records: Records
-) -> None:
+def test_done_by_hand_waits_for_the_transaction_around_it(database: str, name: str) -> None:
     job = run_once(name, store_result=True)
     for turn in (1, 2):
         with suppress(Broken), job as attempt:
@@ -190,7 +188,6 @@ def test_done_by_hand_waits_for_the_transaction_around_it(
 def test_an_attempt_that_fails_in_a_transaction_is_over_when_that_is(payment: Payment) -> None:
     with atomic(using=payment.database):
         attempt = payment.job.acquire()
-        assert attempt is not None
         attempt.fail("no paper")
         assert "running" == payment.elsewhere()
     status = payment.job.status()
@@ -209,7 +206,7 @@ def test_another_attempt_may_follow_in_the_same_transaction(payment: Payment) ->
     assert (1, 2) == (payment.rows, payment.job.status().attempts)
 
 
-def test_an_attempt_is_renewed_until_commit(database: str, name: str, records: Records) -> None:
+def test_an_attempt_is_renewed_until_commit(database: str, name: str) -> None:
     payment = Payment(database, name, lease=0.5)
     with atomic(using=database):
         payment.call()
@@ -219,7 +216,7 @@ def test_an_attempt_is_renewed_until_commit(database: str, name: str, records: R
 
 
 def test_a_transaction_is_rolled_back_if_the_lock_of_its_job_is_lost(
-    database: str, name: str, records: Records
+    database: str, name: str
 ) -> None:
     payment = Payment(database, name)
 
@@ -257,7 +254,7 @@ def test_a_verdict_that_is_lost_after_commit_lets_the_job_run_again(
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_sync_code_of_an_async_job_may_end_it_in_a_transaction(
-    transactional_db: None, name: str, records: Records, *, committed: bool
+    transactional_db: None, name: str, *, committed: bool
 ) -> None:
     job = run_once(name)
 
@@ -287,7 +284,7 @@ def test_without_a_server_too(database: str, name: str) -> None:
         assert ("done", 1) == (payment.job.status().state, payment.rows)
 
 
-def test_events_tell_when_it_has_taken_effect(database: str, name: str, records: Records) -> None:
+def test_events_tell_when_it_has_taken_effect(database: str, name: str) -> None:
     told: list[str] = []
 
     class Told(run_once[Any]):
@@ -347,7 +344,7 @@ def test_a_transaction_begun_by_hand_is_refused(payment: Payment) -> None:
 @pytest.mark.postgres
 @pytest.mark.parametrize("committed", [True, False])
 def test_of_several_databases_all_must_commit(
-    postgres: str, transactional_db: None, name: str, records: Records, *, committed: bool
+    postgres: str, transactional_db: None, name: str, *, committed: bool
 ) -> None:
     payment = Payment("default", name)
     with suppress(Broken), atomic(using=postgres):
@@ -361,7 +358,7 @@ def test_of_several_databases_all_must_commit(
 
 
 def test_a_request_that_is_rolled_back_leaves_the_job_to_the_next(
-    monkeypatch: pytest.MonkeyPatch, transactional_db: None, name: str, records: Records
+    monkeypatch: pytest.MonkeyPatch, transactional_db: None, name: str
 ) -> None:
     from django.core.handlers.base import BaseHandler
 
