@@ -162,13 +162,6 @@ def test_the_keys_with_the_most_conflicts_are_kept_for_an_hour_at_most(
             (rate.key, rate.conflicts) for rate in side.conflicts(using=using, limit=2)
         ]
         assert 3590 < client.ttl("redis_locks:conflicts") <= 3600
-
-
-def test_counting_does_not_put_the_end_of_the_period_off(
-    private_server: EmbeddedServer, side: Side, name: str
-) -> None:
-    with private_server.client() as client:
-        side.run(Adding(name), name, using=private_server.url, escalate_to=name)
         client.expire("redis_locks:conflicts", 100)
-        side.run(Adding(name), name, using=private_server.url, escalate_to=name)
+        side.run(Adding("key-5"), "key-5", using=using, escalate_to="all")
         assert client.ttl("redis_locks:conflicts") <= 100

@@ -278,7 +278,7 @@ def test_a_connection_of_the_users_own_class_sends_and_receives_by_its_own_metho
     assert b"1" == client.hget(name, "c")
 
 
-def test_a_forked_child_has_connections_of_its_own(client: redis.Redis, name: str) -> None:
+def test_a_forked_child_has_connections_of_its_own(name: str) -> None:
     def add(pipe: Any) -> int:
         found = int(pipe.get(name) or 0)
         pipe.multi()

@@ -9,7 +9,6 @@ import redis
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
-from redis_locks import TooMuchContention
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.sentinels import Watched
 from tests.optimistic.sides import Adding, Pipe, Side
@@ -27,15 +26,6 @@ def reading(key: str) -> Any:
         return await pipe.read("get", key)
 
     return body
-
-
-@pytest.mark.parametrize("backend", [DJANGO, PACKAGE])
-def test_an_alias_names_its_server(
-    redis_server: EmbeddedServer, side: Side, client: redis.Redis, name: str, backend: str
-) -> None:
-    with override_settings(CACHES={"bank": {"BACKEND": backend, "LOCATION": redis_server.url}}):
-        assert 1 == side.run(Adding(name), name, using="bank")
-    assert b"1" == client.get(name)
 
 
 def test_an_url_names_its_server(
@@ -144,11 +134,3 @@ def test_without_using_caches_of_the_same_database_or_none_on_redis_leave_no_dou
     with override_settings(CACHES={"default": local, "more": same}, REDIS_LOCKS=connection):
         side.run(Adding(name), name)
     assert b"1" == client.get(name)
-
-
-def test_contention_names_the_server(
-    redis_server: EmbeddedServer, side: Side, client: redis.Redis, name: str
-) -> None:
-    body = Adding(name, 1, lambda _: client.incr(name))
-    with pytest.raises(TooMuchContention, match=r" on redis://| on unix://"):
-        side.run(body, name, attempts=2)
