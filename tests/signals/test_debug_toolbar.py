@@ -120,7 +120,7 @@ def milliseconds(text: str) -> float:
     return float(text.removesuffix(" ms"))
 
 
-def test_a_sync_view_shows_what_it_took_and_where(name: str, redis_server: object) -> None:
+def test_a_sync_view_shows_what_it_took_and_where(name: str) -> None:
     tokens = []
 
     def take(request: HttpRequest) -> None:
@@ -139,9 +139,7 @@ def test_a_sync_view_shows_what_it_took_and_where(name: str, redis_server: objec
     assert "with redis_lock(name) as hold:" in innermost
 
 
-def test_an_async_view_shows_what_it_and_its_threads_took_and_where(
-    name: str, redis_server: object
-) -> None:
+def test_an_async_view_shows_what_it_and_its_threads_took_and_where(name: str) -> None:
     def in_a_thread() -> None:
         with redis_lock(f"{name}:thread"):
             pass
@@ -167,9 +165,7 @@ def test_an_async_view_shows_what_it_and_its_threads_took_and_where(
         assert f"test_debug_toolbar.py in {function}" in line
 
 
-def test_a_wait_is_shown_with_who_was_in_the_way(
-    name: str, server_side: Observer, redis_server: object
-) -> None:
+def test_a_wait_is_shown_with_who_was_in_the_way(name: str, server_side: Observer) -> None:
     first = Lock(name, label="the first").acquire()
     assert first
 
@@ -193,9 +189,7 @@ def test_a_wait_is_shown_with_who_was_in_the_way(
 
 
 @pytest.mark.parametrize(("wait", "outcome"), [(0, "not available"), (0.02, "timed out")])
-def test_an_acquire_in_vain_is_shown_once(
-    name: str, redis_server: object, wait: float, outcome: str
-) -> None:
+def test_an_acquire_in_vain_is_shown_once(name: str, wait: float, outcome: str) -> None:
     def take(request: HttpRequest) -> None:
         with pytest.raises(LockNotAvailable), redis_lock(name, wait=wait):
             pass
@@ -217,7 +211,7 @@ def test_an_acquire_that_redis_does_not_answer_is_shown(name: str) -> None:
 
 
 def test_a_lost_hold_is_shown_as_lost_though_a_renewal_told_of_it(
-    name: str, server_side: Observer, redis_server: object
+    name: str, server_side: Observer
 ) -> None:
     holds = []
 
@@ -239,7 +233,7 @@ def test_a_lost_hold_is_shown_as_lost_though_a_renewal_told_of_it(
         holds[0].release()
 
 
-def test_what_is_still_held_at_the_end_is_shown_as_held(name: str, redis_server: object) -> None:
+def test_what_is_still_held_at_the_end_is_shown_as_held(name: str) -> None:
     holds = []
 
     def take(request: HttpRequest) -> None:
@@ -251,7 +245,7 @@ def test_what_is_still_held_at_the_end_is_shown_as_held(name: str, redis_server:
     assert 0 < milliseconds(row.held)
 
 
-def test_other_requests_and_threads_are_not_shown(name: str, redis_server: object) -> None:
+def test_other_requests_and_threads_are_not_shown(name: str) -> None:
     def take(request: HttpRequest) -> None:
         with held_elsewhere(Lock(f"{name}:other")), redis_lock(name):
             pass
@@ -306,7 +300,7 @@ def test_more_acquires_than_are_shown_are_counted(
     assert "3 further acquires are neither shown nor added up." in page.content
 
 
-def test_nobody_listens_where_the_panel_is_switched_off(name: str) -> None:
+def test_nobody_listens_where_the_panel_is_switched_off() -> None:
     listened = []
     current[:] = [lambda request: listened.append(len(LOCK_SIGNALS["acquired"].receivers))]
     before = len(LOCK_SIGNALS["acquired"].receivers)

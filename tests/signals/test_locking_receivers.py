@@ -46,7 +46,6 @@ def test_what_a_receiver_took_is_lost_with_the_hold_that_it_was_nested_in(
     with pytest.raises(KeyboardInterrupt), Lock(name):
         pytest.fail("the interrupt comes before")
     (nested,) = took
-    assert nested is not None
     assert nested.is_lost
     with suppress(LockLost):
         nested.release()

@@ -115,7 +115,7 @@ def test_in_async_code_a_plain_receiver_runs_in_the_event_loop_s_thread(
 
 
 def test_a_receiver_that_takes_its_time_costs_no_other_hold_its_lease(
-    name: str, connect: Connect, redis_server: object, server_side: Observer
+    name: str, connect: Connect, server_side: Observer
 ) -> None:
     """Of the blocking world: one thread renews all holds."""
     slow, done = threading.Event(), threading.Event()

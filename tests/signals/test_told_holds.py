@@ -30,7 +30,8 @@ def test_a_hold_is_told_as_acquired_and_then_as_released(
     before = monotonic()
     hold = held(world, Lock(name, wait=3, lease=20, label="the test"))
     fencing_token = hold.fencing_token
-    world.release(hold)
+    for _ in range(2):  # to release it again tells nothing
+        world.release(hold)
     acquired, released = heard
     assert ("acquired", "released") == (acquired.kind, released.kind)
     assert (name, (name,), None) == (acquired.name, acquired.names, acquired.template)
@@ -43,19 +44,8 @@ def test_a_hold_is_told_as_acquired_and_then_as_released(
     assert fencing_token == acquired.fencing_token == released.fencing_token
     assert before <= acquired.since == released.since
     assert 0 < released.held <= monotonic() - before
-
-
-def test_an_event_cannot_be_changed(world: World, name: str, heard: Heard) -> None:
-    world.release(held(world, Lock(name)))
     with pytest.raises(dataclasses.FrozenInstanceError):
-        heard[0].kind = "lost"  # type: ignore[misc]
-
-
-def test_releasing_again_tells_nothing(world: World, name: str, heard: Heard) -> None:
-    hold = held(world, Lock(name))
-    world.release(hold)
-    world.release(hold)
-    assert ["acquired", "released"] == heard.kinds
+        acquired.kind = "lost"  # type: ignore[misc]
 
 
 def test_a_set_of_locks_is_told_once_with_all_names(world: World, name: str, heard: Heard) -> None:
@@ -93,7 +83,7 @@ def test_a_permit_is_told_with_its_capacity(world: World, name: str, heard: Hear
 
 
 def test_a_kept_hold_is_told_as_released_when_its_transaction_has_ended(
-    name: str, heard: Heard, transactional_db: None, redis_server: object
+    name: str, heard: Heard, transactional_db: None
 ) -> None:
     with atomic():
         with redis_lock(name):
@@ -104,25 +94,19 @@ def test_a_kept_hold_is_told_as_released_when_its_transaction_has_ended(
     assert ["acquired", "released"] == heard.kinds
 
 
-def test_nested_holds_are_told_as_the_one_that_they_are(
-    name: str, heard: Heard, redis_server: object
-) -> None:
+def test_nested_holds_are_told_as_the_one_that_they_are(name: str, heard: Heard) -> None:
     with Lock(name), Lock(name):
         pass
     assert ["acquired", "released"] == heard.kinds
 
 
-def test_an_attempt_at_a_job_is_told_as_the_hold_that_it_is(
-    name: str, heard: Heard, redis_server: object
-) -> None:
+def test_an_attempt_at_a_job_is_told_as_the_hold_that_it_is(name: str, heard: Heard) -> None:
     with run_once(name).acquire(), suppress(LockNotAvailable):  # type: ignore[union-attr]
         run_once(name, wait=0).acquire()
     assert ["acquired", "contended", "released"] == heard.kinds
 
 
-def test_a_name_made_by_a_template_comes_with_it(
-    name: str, heard: Heard, rf: Any, redis_server: object
-) -> None:
+def test_a_name_made_by_a_template_comes_with_it(name: str, heard: Heard, rf: Any) -> None:
     @redis_lock(name + ":{number}")
     def by_template(number: int) -> None: ...
 

@@ -67,9 +67,7 @@ def test_an_upgrade_in_vain_is_told_with_its_mode(world: World, name: str, heard
         world.release(hold)
 
 
-def test_a_deadlock_is_told_with_its_circle(
-    name: str, heard: Heard, redis_server: object, settings: Any
-) -> None:
+def test_a_deadlock_is_told_with_its_circle(name: str, heard: Heard, settings: Any) -> None:
     settings.REDIS_LOCKS = IMPATIENT
     victim = deadlocked(name)
     told = heard.only("deadlock")
