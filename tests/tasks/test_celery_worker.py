@@ -8,14 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from django.http import HttpRequest, HttpResponse
-from django.test import RequestFactory
 
 from redis_locks import Lock, inspection
 from redis_locks.inspection import HolderInfo
@@ -99,7 +96,6 @@ def kill(worker: subprocess.Popen[bytes]) -> None:
 
 def the_holder(name: str) -> HolderInfo:
     info = inspection.lock(name)
-    assert info is not None
     (holder,) = info.holders
     return holder
 
@@ -128,26 +124,6 @@ def test_a_task_killed_while_it_holds_runs_again_once_the_lock_is_free(
     until(lambda: inspection.lock(name) is None)
 
 
-def test_a_task_of_a_killed_worker_runs_on_another_once_the_lock_is_free(
-    name: str, talk: Talk, start_worker: Start
-) -> None:
-    # acks_late: its message is delivered again when the visibility timeout has passed.
-    worker = start_worker("--pool=solo", visibility_timeout=1)
-    celery_app.hold_until_told.apply_async((name,), queue=name)
-    first = talk.hear()
-    held = the_holder(name)
-    assert held.pid == first["pid"] == worker.pid
-
-    kill(worker)
-
-    other = start_worker("--pool=solo", visibility_timeout=1)
-    again = talk.hear()
-    assert (again["started"], again["pid"]) == (first["started"], other.pid)
-    assert the_holder(name).fencing_token > held.fencing_token
-    talk.go_on()
-    assert talk.hear()["ended"] == first["started"]
-
-
 def test_a_task_that_meets_a_held_lock_is_queued_again_and_runs_when_it_is_free(
     name: str, talk: Talk, start_worker: Start
 ) -> None:
@@ -162,54 +138,6 @@ def test_a_task_that_meets_a_held_lock_is_queued_again_and_runs_when_it_is_free(
         until(lambda: talk.is_waiting(sent.id))
     assert talk.hear()["retries"] >= 1
     until(lambda: inspection.lock(name) is None)
-
-
-def given_away(request: HttpRequest, name: str, lease: float) -> HttpResponse:
-    """A view that takes a lock and has a task go on with it."""
-    hold = Lock(name, wait=0, lease=lease).acquire()
-    assert hold
-    celery_app.adopt.apply_async((name, hold.detach()), queue=name)
-    return HttpResponse(hold.fencing_token, status=202)
-
-
-@pytest.mark.long
-def test_a_hold_goes_from_a_view_to_a_worker_and_nobody_comes_between(
-    name: str, talk: Talk, start_worker: Start, rf: RequestFactory
-) -> None:
-    fencing_token = int(given_away(rf.post("/"), name, lease=PATIENCE).content)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(Lock(name, wait=2 * PATIENCE).acquire)
-        until(inspection.waiters)
-        worker = start_worker("--pool=solo")
-        assert {"pid": worker.pid, "adopted": fencing_token} == talk.hear()
-        holder = the_holder(name)
-        assert (worker.pid, "the task", fencing_token) == (
-            holder.pid,
-            holder.label,
-            holder.fencing_token,
-        )
-        assert not waiting.done()
-        talk.go_on()
-        successor = waiting.result()
-    assert {"pid": worker.pid, "released": fencing_token} == talk.hear()
-    assert successor
-    assert fencing_token < successor.fencing_token
-    successor.release()
-
-
-@pytest.mark.long
-def test_a_message_that_comes_after_the_lease_finds_the_hold_lost_and_touches_no_other(
-    name: str, talk: Talk, start_worker: Start, rf: RequestFactory
-) -> None:
-    fencing_token = int(given_away(rf.post("/"), name, lease=0.2).content)
-    # No worker takes the message from the queue: it ends with its lease.
-    with Lock(name, wait=PATIENCE) as successor:
-        assert fencing_token < successor.fencing_token
-        worker = start_worker("--pool=solo")
-        heard = talk.hear()
-        assert worker.pid == heard["pid"]
-        assert "cannot be adopted" in heard["lost"]
-        successor.extend(60)
 
 
 def test_calls_of_a_job_that_is_under_way_come_back_for_its_result(
@@ -246,21 +174,6 @@ def test_a_unique_task_may_be_queued_again_as_soon_as_it_starts(
     talk.go_on()
     talk.go_on()
     assert [{"ended"}, {"started"}, {"ended"}] == [talk.hear().keys() - {"pid"} for _ in range(3)]
-
-
-def test_a_unique_task_may_be_queued_again_after_its_retries(
-    name: str, talk: Talk, start_worker: Start
-) -> None:
-    send = celery_app.once_until_end
-    assert send.apply_async((name,), queue=name)
-    start_worker("--pool=solo")
-    for retries in range(2):
-        assert retries == talk.hear()["started"]
-        assert send.apply_async((name,), queue=name) is None
-        talk.go_on()
-    assert talk.hear()["ended"]
-    until(lambda: inspection.lock(f"queued:{name}") is None)
-    assert send.apply_async((name,), queue=name)
 
 
 def test_a_unique_task_that_expired_in_the_queue_makes_room(

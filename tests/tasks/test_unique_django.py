@@ -172,7 +172,6 @@ def test_the_lease_counts_from_when_it_is_due(name: str, queue: Any) -> None:
     info = inspection.lock(f"queued:{name}")
     assert info
     left = info.holders[0].lease_left
-    assert left is not None
     assert 10.9 < left / 3600 <= 11
     assert "task until_start, queued" == info.holders[0].label
 
