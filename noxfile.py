@@ -228,7 +228,6 @@ def benchmarks(session: nox.Session) -> None:
     session.install("-e", ".[test]", *dependency_group("benchmarks"))
     # 3: something wanted was not seen, which its table says.
     session.run("python", "-m", "tests.benchmarks", *session.posargs, success_codes=[0, 3])
-    session.run("python", "-m", "tests.benchmarks.statistics")
     session.run("python", "-m", "pytest", "-n0", "-s", "-m", "benchmark")
     session.run("python", "-m", "tests.benchmarks.crowds")
 

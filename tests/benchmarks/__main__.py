@@ -10,24 +10,12 @@ from contextlib import ExitStack
 
 import django
 
-from tests.benchmarks import (
-    contests,
-    quiet,
-    sizes,
-    start,
-    transfers,
-)
+from tests.benchmarks import contests, quiet, start, transfers
 from tests.benchmarks.sections import Place, Round, Section
 from tests.written_tables import write_between
 
 SECTIONS: dict[str, Section] = {
-    section.key: section
-    for section in (
-        *contests.SECTIONS,
-        transfers.SECTION,
-        sizes.SECTION,
-        start.SECTION,
-    )
+    section.key: section for section in (*contests.SECTIONS, transfers.SECTION, start.SECTION)
 }
 SHOWN = ("alone", "one", "apart", "held", "transfers")
 """The sections in the docs."""

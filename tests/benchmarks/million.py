@@ -42,10 +42,13 @@ def set_up(url: str) -> None:
 
 def hold(url: str, first: int, until: int) -> None:
     """Let the locks of these numbers be held, and some waited for."""
-    from tests.benchmarks.sizes import ask
+    from tests.support.parties import ask
 
-    ask(url, (f"order:{number:07}" for number in range(first, until)), LEASE_MS)
-    ask(url, (f"order:{number:07}" for number in range(first, until, WAITED_FOR)), LEASE_MS)
+    for step, wait in ((1, 0), (WAITED_FOR, LEASE_MS)):
+        asked = (
+            (f"order:{number:07}", f"s{number}.{step}") for number in range(first, until, step)
+        )
+        ask(asked, wait=wait, using=url, lease_ms=LEASE_MS)
 
 
 def questions() -> dict[str, Callable[[], object]]:

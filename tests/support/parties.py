@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from threading import Thread
 from typing import Any
 from unittest import mock
@@ -27,6 +28,8 @@ def ask(
     using: str | None = None,
     host: str = "web-1",
     mode: str = "exclusive",
+    label: str = "many",
+    lease_ms: int = MINUTES,
 ) -> None:
     """Have locks asked for, each by a token, in a few round trips: threads for so many take their time.
 
@@ -34,13 +37,13 @@ def ask(
     """
     backend = backend_for(using)
     link = run_blocking(backend.driver.checkout())
-    who = write_who(host, 4711, "thread MainThread", "many")
-    calls = [
-        (backend.keys(name), (token, str(MINUTES), mode, who, link.listener, str(wait), "1"))
+    who = write_who(host, 4711, "thread MainThread", label)
+    calls = (
+        (backend.keys(name), (token, str(lease_ms), mode, who, link.listener, str(wait), "1"))
         for name, token in asked
-    ]
-    for start in range(0, len(calls), 1000):
-        replies = run_blocking(link.call_many(scripts.ACQUIRE, calls[start : start + 1000]))
+    )
+    while some := list(islice(calls, 1000)):
+        replies = run_blocking(link.call_many(scripts.ACQUIRE, some))
         assert not any(isinstance(reply, Exception) for reply in replies)
     backend.driver.checkin(link)
 
@@ -140,8 +143,3 @@ def waited_for(
     finally:
         inspection.force_release(name, using=using)
         thread.join()
-
-
-def forget_this_host() -> None:
-    """Read the name of this host anew when a lock is asked for next."""
-    identity.written.cache_clear()
