@@ -30,14 +30,7 @@ django.setup()
 
 from django.db import transaction  # noqa: E402
 
-from redis_locks import (  # noqa: E402
-    DeadlockDetected,
-    Lock,
-    LockLost,
-    LockNotAvailable,
-    inspection,
-    lock_timeout,
-)
+from redis_locks import DeadlockDetected, Lock, LockLost, LockNotAvailable, inspection, lock_timeout  # noqa: E402
 from redis_locks.testing.server import EmbeddedServer  # noqa: E402
 from tests.support import leases  # noqa: E402
 from tests.support.breakers import breaker_at, open_it  # noqa: E402
@@ -87,7 +80,6 @@ def updates_are_not_lost(name: str) -> None:
 
 def a_lease_is_renewed_and_its_loss_is_told(name: str) -> None:
     hold = Lock(name, lease=0.6).acquire()
-    assert hold is not None
     leases.until_renewed(hold)
     inspection.force_release(name)
     until(lambda: hold.is_lost)
@@ -144,7 +136,6 @@ def bounds_are_each_greenlet_s_own(name: str) -> None:
         patient = gevent.spawn(lambda: Lock(name, wait=PATIENCE).acquire())
         until(lambda: waiting(name) == 1)
     hold = patient.get(timeout=PATIENCE)
-    assert hold is not None
     hold.release()
 
 
@@ -164,7 +155,6 @@ def a_hold_is_kept_until_its_own_transaction_ends(name: str) -> None:
     go_on.set()
     writer.get(timeout=PATIENCE)
     hold = waiter.get(timeout=PATIENCE)
-    assert hold is not None
     hold.release()
 
 
@@ -193,7 +183,6 @@ def greenlets_and_threads_are_other_parties(name: str) -> None:
     assert not any(elsewhere())
     holds.close()
     hold = Lock(name).acquire()
-    assert hold is not None
     assert not ask()
     assert not any(elsewhere())
     with hold:
@@ -266,7 +255,6 @@ def a_time_limit_reaches_who_waits_for_a_connection(name: str) -> None:
 
 def a_time_limit_reaches_who_asks_a_silent_server(name: str) -> None:
     with EmbeddedServer(use_environment=False) as server:
-        assert server.pid is not None
         url = f"{server.url}?socket_timeout=0.5"
         with Lock(name, using=url):
             pass

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from redis_locks.testing.server import EmbeddedServer
-
 SCRIPT = Path(__file__).with_name("greenlets.py")
 CHECKS = re.findall(r"^def (\w+)\(name: str\) -> None:", SCRIPT.read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
-def found(redis_server: EmbeddedServer) -> dict[str, str]:
+def found() -> dict[str, str]:
     """What went wrong, by check; empty where nothing did."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.servers.greenlets", "greenlets"],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import redis
 from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
@@ -31,7 +30,7 @@ def servers(billing: EmbeddedServer, redis_server: EmbeddedServer) -> Iterator[N
         yield
 
 
-def test_a_lock_lives_on_the_server_that_it_names(name: str, client: redis.Redis) -> None:
+def test_a_lock_lives_on_the_server_that_it_names(name: str) -> None:
     with Lock(name, using="billing") as theirs, Lock(name, wait=0) as ours:
         assert theirs.fencing_token != ours.fencing_token
         assert_locked(name, using="billing")
@@ -77,10 +76,7 @@ def test_a_name_that_there_is_not_lists_those_that_there_are(name: str) -> None:
         ({"SERVERS": {"": NOWHERE}}, "not with ''"),
         ({"SERVERS": {"billing": 5}}, "REDIS_LOCKS['SERVERS']['billing'] must be a string"),
         ({"SERVERS": {"billing": "redsi://x"}}, "'redsi://x' has the scheme"),
-        (
-            {"SERVERS": {"default": NOWHERE}, "CONNECTION": NOWHERE},
-            "both name the default server",
-        ),
+        ({"SERVERS": {"default": NOWHERE}, "CONNECTION": NOWHERE}, "both name the default server"),
     ],
 )
 def test_the_check_finds_what_is_wrong_with_one(settings: object, message: str) -> None:

@@ -129,7 +129,6 @@ def test_operators_see_release_and_cancel(world: World, app: Observer, name: str
     app.until_waiters(name, 1)
     assert name in [info.name for info in inspection.locks()]
     info = inspection.lock(name)
-    assert info is not None
     assert inspection.cancel(info.waiters[0])
     with pytest.raises(LockError, match="cancelled"):
         waiter.result(20)
@@ -289,5 +288,4 @@ def test_without_the_rights_to_what_makes_it_quick_a_lock_is_handed_on_all_the_s
 def test_the_documented_rule_is_the_one_that_the_doctor_gives() -> None:
     text = (Path(__file__).parents[2] / "SECURITY.md").read_text(encoding="utf-8")
     printed = re.search(r"ACL SETUSER app on '>…' \((.*?)\)", text, re.DOTALL)
-    assert printed is not None
     assert rights.rule("redis_locks") == f"({' '.join(printed[1].split())})"
