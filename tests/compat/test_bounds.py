@@ -24,9 +24,7 @@ LEASE = 5
 
 @pytest.mark.parametrize("bound", [lock_timeout, lock_deadline])
 @pytest.mark.parametrize(
-    "options",
-    [{}, {"blocking_timeout": 60}, {"sleep": 0.5}],
-    ids=["for-ever", "longer", "seldom"],
+    "options", [{}, {"blocking_timeout": 60}, {"sleep": 0.5}], ids=["for-ever", "longer", "seldom"]
 )
 def test_a_wait_ends_at_the_bound(
     ours: World, server_side: Observer, name: str, bound: Any, options: dict[str, Any]

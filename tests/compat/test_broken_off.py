@@ -165,9 +165,7 @@ def test_a_cancelled_waiter_leaves_the_queue_and_hands_on(
     assert set() == server_side.keys()
 
 
-def test_a_cancelled_release_has_released(
-    redis_server: EmbeddedServer, server_side: Observer, name: str
-) -> None:
+def test_a_cancelled_release_has_released(redis_server: EmbeddedServer, name: str) -> None:
     async def run() -> None:
         client = aioredis.Redis.from_url(redis_server.url)
         for steps in range(1, 30):

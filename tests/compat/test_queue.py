@@ -25,16 +25,6 @@ def never_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     poll_after(monkeypatch, PATIENCE)
 
 
-@pytest.mark.usefixtures("never_asks")
-def test_a_release_tells_the_first_waiter(ours: World, server_side: Observer, name: str) -> None:
-    holder = ours.lock(name)
-    holder.acquire()
-    waiter = ours.lock(name).start("acquire")
-    server_side.until_heard(1)
-    holder.release()
-    assert waiter.result(PATIENCE / 2) is True
-
-
 @pytest.mark.ci
 @pytest.mark.usefixtures("never_asks")
 def test_a_waiter_behind_a_crowd_of_dead_ones_gets_the_lock(

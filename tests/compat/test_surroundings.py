@@ -72,9 +72,7 @@ def test_without_the_right_to_publish_waiters_ask_and_are_served_in_order(
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
-def test_on_a_cluster_waiters_ask_and_the_keys_share_a_slot(
-    kind: type[World], name: str, redis_server: EmbeddedServer
-) -> None:
+def test_on_a_cluster_waiters_ask_and_the_keys_share_a_slot(kind: type[World], name: str) -> None:
     port, bus = free_ports(2)
     options = ("--cluster-enabled", "yes", "--port", str(port), "--cluster-port", str(bus))
     with EmbeddedServer(options, use_environment=False) as server, server.client() as client:

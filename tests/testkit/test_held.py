@@ -22,18 +22,12 @@ from redis_locks import (
     run_once,
 )
 from redis_locks.rows import lock_rows
-from redis_locks.testing import (
-    assert_locked,
-    assert_released,
-    held,
-    lose_lock,
-    override_locks,
-)
+from redis_locks.testing import assert_locked, assert_released, held, lose_lock, override_locks
 from tests.ledger.models import Counter
 
 
 @pytest.fixture(params=["server", "granted"])
-def locks(request: pytest.FixtureRequest, redis_server: object) -> Iterator[str]:
+def locks(request: pytest.FixtureRequest) -> Iterator[str]:
     with override_locks(request.param):
         yield request.param
 
@@ -135,7 +129,7 @@ def test_a_server_that_is_down_holds_nothing(name: str) -> None:
 
 
 @held("held by a decorator")
-def test_a_test_can_be_decorated(redis_server: object) -> None:
+def test_a_test_can_be_decorated() -> None:
     assert 423 == status("held by a decorator")
 
 

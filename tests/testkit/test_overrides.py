@@ -150,7 +150,6 @@ def test_a_granted_hold_is_renewed_for_as_long_as_a_test_may_take() -> None:
 @override_locks("granted")
 def test_a_granted_hold_without_renewal_ends_with_its_lease() -> None:
     hold = Lock("a", lease=0.01, renew=False).acquire()
-    assert hold is not None
     while not hold.is_lost:
         pass
     assert_released("a")
@@ -183,8 +182,6 @@ def test_a_granted_hold_can_be_upgraded_and_downgraded() -> None:
 @override_locks("granted")
 def test_a_force_released_hold_can_be_neither_upgraded_nor_downgraded() -> None:
     shared, alone = Lock("a", mode="shared").acquire(), Lock("b").acquire()
-    assert shared is not None
-    assert alone is not None
     assert inspection.force_release("a").ended == inspection.force_release("b").ended == 1
     with pytest.raises(LockLost):
         shared.upgrade()
@@ -209,8 +206,6 @@ def test_an_interrupted_acquire_leaves_no_hold(monkeypatch: pytest.MonkeyPatch) 
 @override_locks("granted")
 def test_the_listing_and_the_force_release_know_granted_holds() -> None:
     hold, other = Lock("b", label="mine").acquire(), Lock("a").acquire()
-    assert hold is not None
-    assert other is not None
     assert [info.name for info in inspection.locks()] == inspection.names() == ["a", "b"]
     assert [info.name for info in inspection.locks(limit=1)] == ["a"]
     holder = inspection.locks()[1].holders[0]
@@ -343,7 +338,6 @@ def test_other_settings_within_do_not_bring_the_servers_back() -> None:
 def test_a_hold_may_outlast_the_block() -> None:
     with override_locks("granted"):
         hold = Lock("a").acquire()
-    assert hold is not None
     hold.release()
 
 

@@ -88,7 +88,6 @@ def test_a_verb_of_a_hold(verb: str, arguments: tuple[Any, ...], kind: type) -> 
 def test_a_hold_that_is_given_away() -> None:
     with override_locks("granted"):
         first = Lock("x").acquire()
-        assert first is not None
         second = Hold.adopt(first.detach())
         assert second.fencing_token == first.fencing_token
         third = asyncio.run(Hold.aadopt(second.detach()))
@@ -100,7 +99,6 @@ def test_a_hold_that_is_given_away() -> None:
 def test_a_verb_of_an_attempt(verb: str, arguments: tuple[Any, ...]) -> None:
     with override_locks("granted"):
         attempt = run_once("x").acquire()
-        assert attempt is not None
         call(verb, attempt, arguments)
         attempt.release()
 
