@@ -100,9 +100,7 @@ def test_a_cluster_without_any_node_is_the_only_finding() -> None:
     assert (diagnosis.REACHABLE, Level.ERROR) == (finding.check, finding.level)
 
 
-def test_the_rights_that_the_fix_grants_are_enough(
-    on_nodes: Nodes, worlds: list[World], name: str
-) -> None:
+def test_the_rights_that_the_fix_grants_are_enough(on_nodes: Nodes, worlds: list[World]) -> None:
     for node in on_nodes.masters:
         node.client.execute_command("ACL", "SETUSER", "app", "reset", "on", ">secret", "+info")
     url = on_nodes.url.replace("://", "://app:secret@")

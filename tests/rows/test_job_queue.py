@@ -136,13 +136,8 @@ def test_a_worker_gets_as_many_as_there_are_behind_those_of_others(
     assert inspection.lock(f"ledger.Counter@{pending.db}") is None
 
 
-def test_each_row_has_its_own_hold_if_others_were_found_later(
-    pending: QuerySet[Counter],
-) -> None:
-    with (
-        locked_by_others(pending[:22]),
-        lock_rows(pending, skip_locked=True, limit=10) as found,
-    ):
+def test_each_row_has_its_own_hold_if_others_were_found_later(pending: QuerySet[Counter]) -> None:
+    with locked_by_others(pending[:22]), lock_rows(pending, skip_locked=True, limit=10) as found:
         assert len(found.holds) > 1
         for row in found:
             info = inspection.lock(f"ledger.Counter@{pending.db}:{row.pk}")

@@ -112,8 +112,6 @@ def test_the_modes_of_all_holders_are_shown(world: World, counter: Make) -> None
         for mode in ("no_key", "key_share")
     ]
     of_row, of_model = inspection.lock(lock_of(row)), inspection.lock("ledger.Counter@default")
-    assert of_row is not None
-    assert of_model is not None
     assert ("no_key", "key_share") == of_row.modes
     assert ("intent:no_key", "intent:key_share") == of_model.modes
     shown = "\n".join(show.lines(of_row, None, tell(of_row)))
@@ -132,7 +130,6 @@ def test_a_block_releases(world: World, counter: Make) -> None:
 
     def body(rows: Any) -> Any:
         info = inspection.lock(lock_of(row))
-        assert info is not None
         assert [rows.hold.token] == [holder.token for holder in info.holders]
         return rows[0].pk
 

@@ -46,7 +46,6 @@ def test_the_model_is_locked_in_the_mode_of_its_rows(
     assert ["shared"] == modes_of_model()
     assert inspection.lock(lock_of(rows[0])) is None  # type: ignore[index]
     reader = world.acquire(lock_rows(stranger, "key_share", nowait=True))
-    assert reader is not None
     assert world.acquire(lock_rows(stranger, nowait=True)) is None
     world.release(reader)
     world.release(rows)
@@ -69,8 +68,6 @@ def test_a_transaction_has_each_row_of_the_model(
     with atomic():
         rows = lock_rows(many).acquire()
         again = lock_rows(stranger, nowait=True).acquire()
-        assert rows is not None
-        assert again is not None
         assert rows.hold is again.hold
         assert in_thread(lock_rows(stranger, nowait=True).acquire) is None
     assert [] == modes_of_model()

@@ -35,10 +35,7 @@ LOCK_ALL: dict[str, tuple[Call, Any]] = {
     "dates": (lambda rows: len(rows.dates("date_joined", "year")), 1),
     "datetimes": (lambda rows: len(rows.datetimes("date_joined", "year")), 1),
     "count": (lambda rows: rows.count(), 2),
-    "aggregate": (
-        lambda rows: rows.aggregate(n=Count("pk"), m=Max("name")),
-        {"n": 2, "m": "b"},
-    ),
+    "aggregate": (lambda rows: rows.aggregate(n=Count("pk"), m=Max("name")), {"n": 2, "m": "b"}),
     "update": (lambda rows: rows.update(value=7), 2),
     "delete": (lambda rows: rows.delete(), (2, {"ledger.Counter": 2})),
     "bulk_update": (lambda rows: rows.bulk_update(list(plain(rows)), ["value"]), 2),
@@ -56,10 +53,7 @@ LOCK_ONE: dict[str, tuple[Call, Any]] = {
     "exists": (lambda rows: rows.exists(), True),
     "contains": (lambda rows: rows.contains(plain(rows).get(name="a")), True),
     "get_or_create": (lambda rows: rows.get_or_create(name="a")[1], False),
-    "update_or_create": (
-        lambda rows: rows.update_or_create({"value": 7}, name="a")[0].value,
-        7,
-    ),
+    "update_or_create": (lambda rows: rows.update_or_create({"value": 7}, name="a")[0].value, 7),
 }
 """What reads or writes the row "a"."""
 
