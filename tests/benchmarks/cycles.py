@@ -137,8 +137,7 @@ def transactions() -> Kinds:
     from redis_locks import optimistic
 
     @optimistic(
-        watch=("acc:0", "acc:1"),
-        read=[("HGET", "acc:0", "money"), ("HGET", "acc:1", "money")],
+        watch=("acc:0", "acc:1"), read=[("HGET", "acc:0", "money"), ("HGET", "acc:1", "money")]
     )
     def fixed(pipe: Any) -> None:
         pipe.multi()
@@ -154,10 +153,7 @@ def transactions() -> Kinds:
         pipe.hincrby(f"acc:{first}", "money", -1)
         pipe.hincrby(f"acc:{second}", "money", 1)
 
-    return {
-        "optimistic": fixed,
-        "optimistic, templates": lambda: templates(first=0, second=1),
-    }
+    return {"optimistic": fixed, "optimistic, templates": lambda: templates(first=0, second=1)}
 
 
 def blocking() -> Kinds:

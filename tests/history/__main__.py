@@ -14,14 +14,7 @@ from pathlib import Path
 import django
 from django.conf import settings
 
-from tests.history.plan import (
-    ANYWHERE,
-    CLUSTER_FAULTS,
-    Plan,
-    cluster_plan_of,
-    plan_of,
-    shrink,
-)
+from tests.history.plan import ANYWHERE, CLUSTER_FAULTS, Plan, cluster_plan_of, plan_of, shrink
 
 
 def main() -> int:

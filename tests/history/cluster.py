@@ -77,7 +77,6 @@ class Cluster:
     def freeze(self, pick: float) -> None:
         """Let a node stand still for a while."""
         node = random.Random(pick).choice(self._nodes.everybody)
-        assert node.server.pid is not None
         os.kill(node.server.pid, signal.SIGSTOP)
         try:
             time.sleep(FROZEN * pick)

@@ -146,12 +146,7 @@ def plan_of(
     count = 0 if chance.random() < 1 / 6 else chance.randint(4, 14)
     moments = sorted(chance.uniform(0.3, seconds) for _ in range(count))
     faults = tuple(Fault(at, chance.choice(FAULTS), chance.random()) for at in moments)
-    plan = Plan(
-        seed,
-        workers,
-        faults,
-        partitions=chance.choice([1, 1, 3]),
-    )
+    plan = Plan(seed, workers, faults, partitions=chance.choice([1, 1, 3]))
     if not fails_over:
         return plan
     moments = [chance.uniform(0.3, seconds) for _ in range(chance.choice([1, 2, 3]))]

@@ -6,13 +6,7 @@ import pickle
 
 import pytest
 
-from redis_locks import (
-    AlreadyDone,
-    AttemptsExhausted,
-    LockBackendError,
-    LockError,
-    run_once,
-)
+from redis_locks import AlreadyDone, AttemptsExhausted, LockBackendError, LockError, run_once
 from tests.faults.proxy import Proxy
 from tests.run_once.world import Records, Workers, begun
 

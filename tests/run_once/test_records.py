@@ -17,13 +17,7 @@ from django.db.transaction import atomic
 from django.test import override_settings
 from django.utils import timezone
 
-from redis_locks import (
-    AttemptsExhausted,
-    LockLost,
-    ResultNotStored,
-    RunOnceRecord,
-    run_once,
-)
+from redis_locks import AttemptsExhausted, LockLost, ResultNotStored, RunOnceRecord, run_once
 from redis_locks.testing import lose_lock
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, DoneJob

@@ -12,15 +12,7 @@ from django.db import DatabaseError, connections, transaction
 from django.db.transaction import TransactionManagementError, atomic
 from django.test import RequestFactory, TestCase
 
-from redis_locks import (
-    AlreadyDone,
-    Attempt,
-    LockLost,
-    LockNotHeld,
-    LockTimeout,
-    RunEvent,
-    run_once,
-)
+from redis_locks import AlreadyDone, Attempt, LockLost, LockNotHeld, LockTimeout, RunEvent, run_once
 from redis_locks.testing import lose_lock, override_locks
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry

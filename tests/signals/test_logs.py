@@ -57,11 +57,7 @@ def lease_ends(name: str) -> float:
 
 
 def test_a_force_released_hold_says_so_in_log_event_and_error(
-    world: World,
-    name: str,
-    lines: Any,
-    heard: Heard,
-    listening: Callable[[], bool],
+    world: World, name: str, lines: Any, heard: Heard, listening: Callable[[], bool]
 ) -> None:
     other = held(world, Lock(f"{name}:other", lease=60))
     ends = lease_ends(f"{name}:other")

@@ -157,11 +157,7 @@ def test_a_task_cancelled_while_a_receiver_runs_leaves_nothing_and_is_told_as_re
 
 @pytest.mark.parametrize("make", [Lock, redis_lock])
 def test_an_interrupt_in_a_receiver_gives_the_hold_back(
-    name: str,
-    make: Callable[..., Lock],
-    heard: Heard,
-    connect: Connect,
-    server_side: Observer,
+    name: str, make: Callable[..., Lock], heard: Heard, connect: Connect, server_side: Observer
 ) -> None:
     def interrupt(event: LockEvent, **_: object) -> None:
         raise KeyboardInterrupt

@@ -51,10 +51,7 @@ def ask(
 def stand_in_a_chain(length: int) -> None:
     """Have so many hold a lock each, "lock:N", and wait for that of the one before."""
     ask(((f"lock:{number}", f"session{number}.1") for number in range(length + 1)), wait=0)
-    ask(
-        ((f"lock:{number}", f"session{number + 1}.2") for number in range(length)),
-        wait=MINUTES,
-    )
+    ask(((f"lock:{number}", f"session{number + 1}.2") for number in range(length)), wait=MINUTES)
 
 
 @contextmanager
