@@ -84,7 +84,7 @@ def test_a_worker_that_waits_loses_replies_at_any_step_and_still_takes_over_once
 def test_learning_that_there_is_nothing_to_do_survives_a_lost_reply(
     workers: Workers, records: Records, name: str, proxy: Proxy, losses: int
 ) -> None:
-    job = run_once(name, using=proxy.url, max_attempts=1)
+    job = run_once(name, using=proxy.url, max_attempts=1, wait=PATIENCE)
     died(workers, records, job, name)
     proxy.lose(1, losses=losses)
     assert workers.acquire(job) is None

@@ -45,7 +45,8 @@ def test_its_time_on_the_way_counts(world: World, name: str, heard: Heard) -> No
     arrived = monotonic() + 0.1
     until(lambda: monotonic() >= arrived)
     world.release(adopt(world, text))
-    assert heard[1].held + 0.1 <= heard.only("released").held
+    # The adopter counts from the grant on, the giver from its question.
+    assert 0.08 < heard.only("released").held
 
 
 def test_lost_where_it_goes_on_it_is_told_there(
