@@ -305,11 +305,13 @@ def model(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def mutants(session: nox.Session) -> None:
-    """Change the core in fifty small ways, and print those that no test notices; takes hours.
+    """Change the core in fifty small ways, and print those that no test notices; takes an hour.
 
     `-- --seed N` for the same again.
 
     `-- --count 10 --rooms scripts locks` for less.
+
+    `-- --record FOLDER` keeps which test runs which line, for the next run over the same sources.
     """
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.mutation", *session.posargs)

@@ -1,8 +1,9 @@
 """Change the core in small ways, one at a time, and print the changes that no test notices: ``nox -s mutants``.
 
-Each change is made in a copy of the checkout. The tests of its room run there until the first
-fails. A survivor is a line that no quick test needs: write that test, or delete the line. Some
-change nothing that can be seen, such as a pause. No library does this for Lua.
+The tests run once unchanged, and note which lines each of them runs. Then each change is made in a
+copy of the checkout. The tests that run its line run there until one fails, the quickest first. A
+survivor is a line that no quick test needs: write that test, or delete the line. Some change
+nothing that can be seen, such as a pause. No library does this for Lua.
 """
 
 from __future__ import annotations
@@ -10,55 +11,73 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from time import monotonic
 from typing import Final
 
 from tests.mutation.changes import Mutant, mutants_of
+from tests.mutation.reach import CHOICE, RECORD, Reach
 
 CHECKOUT: Final = Path(__file__).parents[2]
 PACKAGE: Final = Path("redis_locks")
 OUTPUT: Final = "mutant.txt"
 """What pytest said last."""
 
-AROUND: Final = ("tests/contract", "tests/internals", "tests/unit")
-ROOMS: Final = {
-    "scripts": ("tests/scripts", "tests/contract"),
-    "protocol": (*AROUND, "tests/signals", "tests/scripts"),
-    "locks": (*AROUND, "tests/signals", "tests/django/test_scope.py"),
-    "drivers": (*AROUND, "tests/faults"),
-}
-"""The rooms that are changed, and the tests of each."""
+ROOMS: Final = ("scripts", "protocol", "locks", "drivers")
+"""The rooms that are changed."""
+
+_FOLDERS: Final = (
+    "contract internals unit signals scripts django rows tasks faults cluster optimistic run_once"
+)
+TESTS: Final = tuple(f"tests/{folder}" for folder in _FOLDERS.split())
+"""The tests that may notice."""
+
+PYTEST: Final = (sys.executable, "-m", "pytest", "-p", "tests.mutation.reach")
+OPTIONS: Final = ("-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", "--reruns=1")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tests.mutation", description=__doc__)
     parser.add_argument("--seed", type=int, default=random.randrange(10_000), help="which mutants")
     parser.add_argument("--count", type=int, default=50, help="how many")
-    parser.add_argument("--minutes", type=float, default=10, help="for each: who takes longer dies")
+    parser.add_argument("--seconds", type=float, default=150, help="of tests, for each mutant")
+    parser.add_argument("--jobs", type=int, default=4, help="how many at once")
     parser.add_argument("--rooms", nargs="+", default=[*ROOMS], choices=[*ROOMS])
+    parser.add_argument(
+        "--record", type=Path, help="where to keep, or find, the lines of each test"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        tree = Path(folder, "checkout")
-        shutil.copytree(
-            CHECKOUT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "_build")
-        )
-        shutil.copytree(CHECKOUT / ".ci", tree / ".ci")
-        tests = {test for room in options.rooms for test in ROOMS[room]}
-        if fails_in(tree, sorted(tests), 3 * options.minutes):
-            said = (tree / OUTPUT).read_text(encoding="utf-8")
-            sys.exit(f"{said}\nA test fails without any change: mend it first")
-        chosen = random.Random(options.seed).sample(all_mutants(options.rooms), options.count)
-        survivors = [each for each in chosen if survives(each, tree, options.minutes)]
+        unchanged = copy_of_checkout(Path(folder, "unchanged"))
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for number in range(options.jobs):
+            trees.put(copy_of_checkout(Path(folder, str(number))))
+        record = options.record or Path(folder, "record")
+        if not record.exists():
+            note_lines(unchanged, record)
+        reach = Reach(record)
+        mutants = all_mutants(unchanged, options.rooms)
+        chosen = random.Random(options.seed).sample(mutants, options.count)
+
+        def try_out(mutant: Mutant) -> str:
+            tree = trees.get()
+            try:
+                return diff_if_it_survives(mutant, tree, reach, options.seconds)
+            finally:
+                trees.put(tree)
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            survivors = list(filter(None, pool.map(try_out, chosen)))
     say(f"seed {options.seed}: {len(survivors)} of {len(chosen)} mutants survived")
-    for each in survivors:
-        say("\n" + each.diff((CHECKOUT / each.path).read_text(encoding="utf-8")))
+    say("\n\n".join(survivors))
 
 
 def say(text: str) -> None:
@@ -66,61 +85,71 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def all_mutants(rooms: list[str]) -> list[Mutant]:
+def all_mutants(tree: Path, rooms: list[str]) -> list[Mutant]:
     found = []
     for room in rooms:
-        for path in sorted((CHECKOUT / PACKAGE / room).iterdir()):
+        for path in sorted((tree / PACKAGE / room).iterdir()):
             if path.suffix in {".py", ".lua"}:
                 source = path.read_text(encoding="utf-8")
-                found += mutants_of(path.relative_to(CHECKOUT), source)
+                found += mutants_of(path.relative_to(tree), source)
     return found
 
 
-def survives(mutant: Mutant, tree: Path, minutes: float) -> bool:
-    source = (CHECKOUT / mutant.path).read_text(encoding="utf-8")
+def copy_of_checkout(tree: Path) -> Path:
+    shutil.copytree(CHECKOUT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "_build"))
+    shutil.copytree(CHECKOUT / ".ci", tree / ".ci")
+    return tree
+
+
+def note_lines(tree: Path, record: Path) -> None:
+    """Run the tests unchanged. Those that fail have no part in what follows."""
+    record.mkdir(parents=True)
+    environment = {**os.environ, "PYTHONPATH": str(tree), RECORD: str(record.resolve())}
+    chosen = ("-m", "not (benchmark or browser or ci or long or timed)", *TESTS)
+    subprocess.run([*PYTEST, *OPTIONS, *chosen], cwd=tree, env=environment, check=False)
+
+
+def diff_if_it_survives(mutant: Mutant, tree: Path, reach: Reach, seconds: float) -> str:
     changed = tree / mutant.path
+    source = changed.read_text(encoding="utf-8")
+    line = source.count("\n", 0, mutant.start) + 1
+    tests = reach.tests_of(mutant.path, line, tree / PACKAGE) or {*reach.seconds}
     changed.write_text(mutant.apply(source), encoding="utf-8")
     began = monotonic()
-    failed = fails_in(tree, ROOMS[mutant.path.parts[1]], minutes)
+    killer = failed_of(reach.quickest(tests, seconds), tree, 60 + 4 * seconds)
     changed.write_text(source, encoding="utf-8")
-    line = source.count("\n", 0, mutant.start) + 1
-    said = "killed" if failed else "SURVIVED"
-    say(f"{said:8} {monotonic() - began:4.0f} s  {mutant.path}:{line}")
-    return not failed
+    said = f"killed   {killer}" if killer else f"SURVIVED {len(tests)} tests"
+    say(f"{monotonic() - began:4.0f} s  {mutant.path}:{line}  {said}")
+    return "" if killer else mutant.diff(source)
 
 
-def fails_in(tree: Path, tests: Sequence[str], minutes: float) -> bool:
-    """Whether a test fails in that tree, or they take longer than so many minutes."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-n2",
-        "--tb=short",
-        "-p",
-        "no:cacheprovider",
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(tree)}
+def failed_of(tests: list[str], tree: Path, seconds: float) -> str:
+    """Return the first of those tests that fails in that tree, or what else ended them early."""
+    choice, output = tree / "chosen.txt", tree / OUTPUT
+    choice.write_text("\n".join(tests), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(tree), CHOICE: str(choice)}
+    files = dict.fromkeys(test.partition("::")[0] for test in tests)
     # What a mutant starts, and forgets, ends with its session.
-    with (tree / OUTPUT).open("w") as output:
+    with output.open("w") as said:
         running = subprocess.Popen(
-            [*command, *tests],
+            [*PYTEST, *OPTIONS, "-x", "-n0", "--timeout-method=thread", *files],
             cwd=tree,
             env=environment,
-            stdout=output,
-            stderr=output,
+            stdout=said,
+            stderr=said,
             start_new_session=True,
         )
     try:
-        return running.wait(minutes * 60) != 0
+        if running.wait(seconds) == 0:
+            return ""
     except subprocess.TimeoutExpired:
-        return True
+        return "takes too long"
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
             running.wait()
+    failed = re.search(r"(?m)^(?:FAILED|ERROR) (\S+)", output.read_text(encoding="utf-8"))
+    return failed[1] if failed else "ended early"
 
 
 if __name__ == "__main__":
