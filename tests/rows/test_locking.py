@@ -17,7 +17,7 @@ from tests.support.admin import LockRow, ServerPages
 from tests.support.commands import show
 from tests.support.inspection import tell
 from tests.support.rows import read_at_once
-from tests.support.world import PATIENCE, Observer, World
+from tests.support.world import PATIENCE, Observer, Threads, World
 
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
 TABLE = {
@@ -174,6 +174,26 @@ def test_skip_locked_goes_on_behind_rows_that_stopped_matching(
     assert [rows[3]] == world.block(block, list)
     world.release(held)
     assert inspection.lock("ledger.Counter@default") is None
+
+
+def test_skip_locked_takes_rows_last_that_somebody_had_since_they_were_read(
+    world: World, counter: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever had them has most likely done what they are wanted for."""
+    rows = [counter() for _ in range(3)]
+    ours = Counter.objects.filter(pk__in=[row.pk for row in rows]).order_by("pk")
+    block = lock_rows(ours, skip_locked=True, limit=2)
+    source: Any = block._locking.source
+    read = source._read
+
+    def somebody_is_quicker(query: Any) -> Any:
+        found = read(query)
+        other = Threads()
+        other.release(locked(other, lock_rows(rows[0])))
+        return found
+
+    monkeypatch.setattr(source, "_read", somebody_is_quicker)
+    assert rows[1:] == world.block(block, list)
 
 
 def test_an_instance_that_is_gone_is_an_error_and_leaves_nothing(

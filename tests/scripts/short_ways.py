@@ -106,6 +106,7 @@ ACQUIRE_NOW = (60_000, "exclusive", WHO, "nobody", 0, 1)
 ACQUIRE_SOON = (60_000, "exclusive", WHO, "nobody", 5_000, 1)
 ACQUIRE_SILENTLY = (60_000, "exclusive", WHO, "ours", 5_000, 2)
 ACQUIRE_EVER = (60_000, "exclusive", WHO, "nobody", FOR_EVER, 1)
+ACQUIRE_LONG = (1_200_000, "exclusive", WHO, "nobody", FOR_EVER, 1)
 
 COMMANDS = (3, "SET", "{}data", "written", 2, "GET", "{}data")
 FAILING = (2, "LPOP", "{}data", *COMMANDS, 3, "RPUSH", "{}data", "more")

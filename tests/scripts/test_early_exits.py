@@ -10,6 +10,7 @@ from redis_locks import scripts
 from tests.scripts.bench import WHO
 from tests.scripts.short_ways import (
     ACQUIRE_EVER,
+    ACQUIRE_LONG,
     ACQUIRE_NOW,
     ACQUIRE_SILENTLY,
     ACQUIRE_SOON,
@@ -107,6 +108,15 @@ def pair_held(side: Side) -> None:
     side.acquire("holder", names=PAIR)
 
 
+def pair_held_in_a_new_index(side: Side) -> None:
+    """The locks are kept for longer than the index that lists them, as somebody deleted the old one."""
+    pair(side)
+    side.acquire("earlier", names=PAIR, lease=3_600_000)
+    side.release("earlier", names=PAIR)
+    side.client.delete(side.index_key)
+    side.acquire("holder", names=PAIR, lease=1_000)
+
+
 def first_held(side: Side) -> None:
     pair(side)
     side.acquire("holder", names=PAIR[:1], lease=30_000)
@@ -199,6 +209,7 @@ CASES = [
     (pair_held, scripts.ACQUIRE, ACQUIRE_NOW),
     (pair_held, scripts.ACQUIRE, ACQUIRE_SOON),
     (pair_held, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair_held_in_a_new_index, scripts.ACQUIRE, ACQUIRE_LONG),
     (pair_held_and_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
     (first_held, scripts.ACQUIRE, ACQUIRE_SOON),
     (second_held, scripts.ACQUIRE, ACQUIRE_EVER),

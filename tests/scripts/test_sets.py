@@ -61,6 +61,18 @@ def test_a_set_that_leaves_lets_the_next_in_each_queue_in(bench: Bench) -> None:
     assert not bench.client.keys(f"{bench.prefix}*set:*")
 
 
+def test_behind_a_set_that_waits_elsewhere_one_is_to_ask_again_and_not_at_once(
+    bench: Bench,
+) -> None:
+    """The set may have died, which shows when somebody asks; the one behind it asks within a second."""
+    bench.acquire("s", names=["x:b"])
+    bench.listen("t")
+    bench.queue_up("t", names=AB)
+    for token, soonest, latest in (("v", 1_000, 1_000), ("w", 1_001, 60_000)):
+        _, now, until, *_ = bench.acquire(token, wait=FOR_EVER, names=["x:a"])
+        assert soonest <= int(until) - int(now) <= latest
+
+
 def test_a_repeated_acquire_of_a_set_changes_nothing(bench: Bench) -> None:
     first = bench.acquire("t", names=AB)
     assert first[:2] == bench.acquire("t", names=AB)[:2]
