@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from redis.exceptions import ResponseError
 
@@ -58,3 +60,15 @@ def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench) -> None:
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         bench.abandon("b")
     assert bench.is_untouched(foreign)
+
+
+def test_behind_places_that_were_given_up_the_next_one_is_found(bench: Bench) -> None:
+    bench.acquire("a")
+    for token in "bcde":
+        bench.listen(token)
+    bench.queue_up(*"bcde")
+    bench.abandon("c")
+    bench.abandon("d")
+    for holder, next_one in pairwise("abe"):
+        assert bench.release(holder)
+        assert next_one == bench.holder()
