@@ -497,7 +497,5 @@ class UnsharedDriver(AsyncDriver):
 
     async def aclose(self) -> None:
         """Close the links that are not in use."""
-        if self._closing is not None:
-            self._closing.cancel()
         while self._idle:
             await self._idle.pop()[0].aclose()
