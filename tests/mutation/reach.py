@@ -34,7 +34,7 @@ class Reach:
             self._noted.update(lines)
 
     def tests_of(self, path: Path, line: int, package: Path) -> set[str]:
-        """Return the tests that run that line, or use that script; none if only imports do."""
+        """Return the tests that run that line, or use that script; if only imports run it, those of its file."""
         if path.suffix != ".lua":
             return self._at(path, line)
         # A part belongs to many scripts.
@@ -59,7 +59,8 @@ class Reach:
         noted = self._noted.contexts_by_lineno(str(path))
         # A statement of several lines is noted at some of them.
         before = [each for each in noted if each <= line]
-        return set(noted[max(before)]) - {""} if before else set()
+        tests = set(noted[max(before)]) - {""} if before else set()
+        return tests or {test for each in noted.values() for test in each if test}
 
 
 class Recorder:

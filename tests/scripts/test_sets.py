@@ -36,6 +36,8 @@ def test_a_hand_off_s_fencing_token_is_above_those_of_all_its_locks(
     assert bench.release("s", names=AB)
     claims = [bench.run(scripts.INSPECT, "", 9, "first", 0, 0, names=[each])[3][2] for each in AB]
     assert [9_000_000_000_000_001] * 2 == [int(claim.split(b" ")[0]) for claim in claims]
+    assert bench.release("t", names=AB)
+    assert bench.is_idle(*AB)
 
 
 def test_what_is_left_of_a_set_is_granted_when_its_holder_asks_anew(bench: Bench) -> None:

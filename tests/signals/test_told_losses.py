@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from time import monotonic
 
 import pytest
 
-from redis_locks import Lock, LockLost
+from redis_locks import Hold, Lock, LockLost
 from tests.signals.conftest import Heard
 from tests.support import stored
 from tests.support.world import Observer, World, held, keys_of, until
@@ -44,6 +45,16 @@ def test_a_hold_that_is_not_renewed_is_told_as_lost_when_its_holder_finds_out(
     assert ["acquired", "lost"] == heard.kinds
     assert 0.05 == pytest.approx(heard[1].held)
     assert "its lease ended" == heard[1].reason
+
+
+def test_what_a_closed_loop_left_behind_is_told_as_lost(name: str, heard: Heard) -> None:
+    async def leave() -> Hold | None:
+        return await Lock(name, lease=0.5).aacquire()
+
+    left = asyncio.run(leave())
+    until(lambda: "lost" in heard.kinds)
+    assert left is not None
+    assert left.is_lost
 
 
 def test_a_loss_found_at_the_release_is_told_once(

@@ -15,7 +15,7 @@ import pytest
 
 from redis_locks.drivers import listener_thread
 from redis_locks.drivers.base import LinkBroken
-from redis_locks.drivers.listener_thread import ListenerThread, connect_all_again
+from redis_locks.drivers.listener_thread import ListenerThread, Pin, connect_all_again
 from tests.support.world import PATIENCE, until
 
 
@@ -72,6 +72,19 @@ def test_two_threads_that_open_it_at_once_open_it_once(links: list[Silence]) -> 
     with ThreadPoolExecutor(2) as pool:
         assert [True, True] == [each.result() for each in [pool.submit(open_it) for _ in "ab"]]
     assert 1 == len(links)
+    check_and_close(thread, links)
+
+
+def test_it_stays_open_as_long_as_a_block_needs_it(links: list[Silence]) -> None:
+    def connect() -> Silence:
+        links.append(Silence())
+        return links[-1]
+
+    thread = ListenerThread(connect, print, print)
+    thread.open()
+    with Pin(thread):
+        thread.close()
+        assert thread.is_open
     check_and_close(thread, links)
 
 
