@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.sentinel import Sentinel
 
 from tests.support.connections import Endpoint, resolve
+from tests.support.interrupts import interrupt
+from tests.support.world import PATIENCE, Threads
 
 PACKAGE = "django_redis.cache.RedisCache"
 DJANGO = "django.core.cache.backends.redis.RedisCache"
@@ -63,6 +67,16 @@ def test_a_callable_is_called_once() -> None:
     assert resolve(spec) is resolve(spec)
     assert resolve(spec).description == "redis://counted:7000/0"
     assert calls == [1]
+
+
+def test_an_interrupt_at_any_step_keeps_no_other_thread_from_connecting() -> None:
+    for at in count(1):
+        url = f"redis://server-{at}:6379/0"
+        interrupted = interrupt(partial(resolve, url), at)
+        assert url == Threads().start(resolve, url).result(PATIENCE).description
+        if interrupted is None:
+            assert at > 20
+            return
 
 
 @pytest.mark.parametrize(

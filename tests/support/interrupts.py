@@ -6,9 +6,11 @@ import gc
 import linecache
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -22,13 +24,8 @@ from redis_locks.protocol.callers import open_around
 
 PACKAGE = str(Path(redis_locks.__file__).parent)
 
-_MUTEX = re.compile(
-    r"\s*with ([\w.]*\.)?_?(mutex|guard|changed|counting|opening|resolving|cleared|lock)\b"
-)
-"""A line that takes a mutex of a thread. Its trace function is called again before the mutex is
-given back, where Python itself checks for no signal: an interrupt there would keep the mutex for
-good.
-"""
+_WITH = re.compile(r"\s*with ((?:\w+\.)*\w+)[:,]")
+_MUTEXES = (type(threading.Lock()), type(threading.RLock()), threading.Condition)
 
 
 class TimeIsUp(OSError):
@@ -164,8 +161,17 @@ def _unheard() -> Iterator[None]:
 
 
 def _takes_a_mutex(frame: FrameType, event: str) -> bool:
+    """Whether this line takes a mutex of a thread.
+
+    Its trace function is called again before the mutex is given back, where Python itself checks
+    for no signal: an interrupt there would keep the mutex for good.
+    """
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-    return event == "line" and _MUTEX.match(line) is not None
+    if event != "line" or (found := _WITH.match(line)) is None:
+        return False
+    first, *rest = found[1].split(".")
+    named = frame.f_locals.get(first, frame.f_globals.get(first))
+    return isinstance(reduce(getattr, rest, named), _MUTEXES)
 
 
 def renewed(name: str) -> int:
