@@ -18,37 +18,37 @@ from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
 
 def test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another(
-    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+    world: World, name: str, own_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine: nobody begins to listen whether somebody else ends the hold.
     timings.holders_listen_after(monkeypatch, 60.0)
     lock = Lock(name, renew=False)
     world.release(held(world, lock))  # opens the connection and loads the scripts
-    before = server_side.commands()
+    before = own_side.commands()
     hold = held(world, lock)
-    after_acquire = server_side.commands()
+    after_acquire = own_side.commands()
     world.release(hold)
-    assert (1, 2) == (after_acquire - before, server_side.commands() - before)
+    assert (1, 2) == (after_acquire - before, own_side.commands() - before)
 
 
 def test_a_contended_cycle_costs_at_most_three_round_trips(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, own_side: Observer
 ) -> None:
     lock = Lock(name, renew=False)
     first = held(world, lock)
     waiting = [world.start(world.acquire, lock) for _ in range(4)]
-    server_side.until_waiters(name, 4)
+    own_side.until_waiters(name, 4)
     world.release(first)
     for _future in list(waiting):  # once round, so that every waiter has a connection
         world.release(_next_granted(waiting))
-    before = server_side.commands()
+    before = own_side.commands()
     first = held(world, lock)
     waiting = [world.start(world.acquire, lock) for _ in range(4)]
-    server_side.until_waiters(name, 4)
+    own_side.until_waiters(name, 4)
     world.release(first)
     for _ in range(4):
         world.release(_next_granted(waiting))
-    assert server_side.commands() - before <= 5 * 3
+    assert own_side.commands() - before <= 5 * 3
 
 
 def _next_granted(waiting: list) -> Hold:

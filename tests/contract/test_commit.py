@@ -21,21 +21,19 @@ def incr(client: redis.Redis, key: str) -> Any:
     return pipe
 
 
-def test_a_transaction_takes_two_round_trips(
-    world: World, name: str, server_side: Observer
-) -> None:
-    client = server_side.client
+def test_a_transaction_takes_two_round_trips(world: World, name: str, own_side: Observer) -> None:
+    client = own_side.client
     client.set(f"data:{name}", 41)
     lock = Lock(name, read=[("GET", f"data:{name}"), ("EXISTS", "nothing")])
     world.release(held(world, lock))  # connect and load the script
     world.do(held(world, lock), "commit", client.pipeline())
-    before = server_side.commands()
+    before = own_side.commands()
     hold = held(world, lock)
     assert [b"41", 0] == hold.read
     world.do(hold, "commit", incr(client, f"data:{name}"))
-    assert 2 == server_side.commands() - before
+    assert 2 == own_side.commands() - before
     assert b"42" == client.get(f"data:{name}")
-    assert set() == server_side.left_of(name)
+    assert set() == own_side.left_of(name)
 
 
 def test_what_was_written_before_a_hand_off_is_read_after_it(
@@ -287,20 +285,20 @@ def test_what_a_script_cannot_run_is_refused_before_anything_is_applied(
 
 
 def test_plain_commands_are_applied_with_the_release(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, own_side: Observer
 ) -> None:
-    client = server_side.client
+    client = own_side.client
     world.do(held(world, Lock(name)), "commit", [])
-    before = server_side.commands()
+    before = own_side.commands()
     hold = held(world, Lock(name))
     commands = [
         ("HINCRBY", f"data:{name}", "money", -5),
         ["hset", b"data:" + name.encode(), "raw", b"\xff", "rate", 1.5],
     ]
     world.do(hold, "commit", commands)
-    assert 2 == server_side.commands() - before
+    assert 2 == own_side.commands() - before
     assert {b"money": b"-5", b"raw": b"\xff", b"rate": b"1.5"} == client.hgetall(f"data:{name}")
-    assert set() == server_side.left_of(name)
+    assert set() == own_side.left_of(name)
 
 
 def test_plain_commands_may_come_from_a_generator(

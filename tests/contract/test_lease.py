@@ -17,16 +17,16 @@ from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_o
 
 
 def test_a_lease_that_ended_is_known_without_asking(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, own_side: Observer
 ) -> None:
     # Over before this process would begin to listen whether somebody else ends it.
     hold = held(world, Lock(name, lease=YOUNG / 2, renew=False))
-    before = server_side.commands()
+    before = own_side.commands()
     until(lambda: hold.remaining == 0)
     assert hold.is_lost
     with pytest.raises(LockLost):
         hold.check()
-    assert before == server_side.commands()
+    assert before == own_side.commands()
 
 
 @pytest.mark.verdict

@@ -47,23 +47,23 @@ def steps(world: World, first: Lock, second: Lock, check: Any) -> Any:
 
 
 def test_the_holder_takes_it_again_at_once_and_without_a_round_trip(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, own_side: Observer
 ) -> None:
     lock = Lock(name, lease=60)
 
     def check(outer: Hold, inner: Hold) -> int:
         assert inner is not outer
         assert (outer.token, outer.fencing_token) == (inner.token, inner.fencing_token)
-        assert inner.token == server_side.holder(name)
-        return server_side.commands()
+        assert inner.token == own_side.holder(name)
+        return own_side.commands()
 
     world.release(held(world, lock))  # connections and threads are there now
     with listening():
-        before = server_side.commands()
+        before = own_side.commands()
         inside, _ = steps(world, lock, Lock(name, wait=0), check)
         assert 1 == inside - before
-        assert 2 == server_side.commands() - before
-    assert set() == server_side.left_of(name) - {"index"}
+        assert 2 == own_side.commands() - before
+    assert set() == own_side.left_of(name) - {"index"}
 
 
 def test_the_last_to_be_released_releases_the_lock(

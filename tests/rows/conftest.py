@@ -11,7 +11,10 @@ from asgiref.sync import sync_to_async
 from django.db import connections
 
 from tests.ledger.models import Counter
+from tests.support.fixtures import own_side
 from tests.support.world import Observer, Tasks, Threads, World
+
+__all__ = ["own_side"]
 
 
 class ReadingThreads(Threads):

@@ -78,13 +78,13 @@ def test_a_row_that_no_longer_matches_is_left_out(
 
 
 def test_all_rows_are_locked_in_one_round_trip(
-    world: World, counter: Make, server_side: Observer
+    world: World, counter: Make, own_side: Observer
 ) -> None:
     rows = [counter() for _ in range(20)]
     world.release(locked(world, lock_rows(rows)))  # connects, and loads the scripts
-    before = server_side.commands()
+    before = own_side.commands()
     found = locked(world, lock_rows(Counter.objects.filter(pk__in=[row.pk for row in rows])))
-    assert 1 == server_side.commands() - before
+    assert 1 == own_side.commands() - before
     assert {row.pk for row in rows} == {row.pk for row in found}
     assert 1 == len(
         {holder.token for row in rows for holder in inspection.lock(lock_of(row)).holders}

@@ -36,6 +36,14 @@ def server_side(client: redis.Redis) -> Observer:
 
 
 @pytest.fixture
+def own_side(private_server: EmbeddedServer, settings: Any) -> Iterator[Observer]:
+    """Observes a server of this test alone, where locks go: it counts no command of other tests' threads."""
+    settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "CONNECTION": private_server.url}
+    with private_server.client() as client:
+        yield Observer(client)
+
+
+@pytest.fixture
 def listening(name: str, client: redis.Redis, settings: Any) -> Callable[[], bool]:
     """Whether this process listens for the end of its holds; the prefix hides other tests."""
     settings.REDIS_LOCKS = {"PREFIX": name}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -40,9 +41,12 @@ def uncollected() -> Iterator[None]:
 
 @pytest.fixture
 def break_off(kind: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> Break:
-    """Let the next question be broken off."""
+    """Let the next question of this thread be broken off."""
+    plain, here = BlockingLink.exchange, threading.get_ident()
 
     def exchange(self: BlockingLink, packet: bytes) -> Any:
+        if threading.get_ident() != here:  # a thread of another test asks
+            return plain(self, packet)
         monkeypatch.undo()
         try:
             raise kind
