@@ -44,18 +44,16 @@ def configured(server: EmbeddedServer, protocol: int, backend: str | None) -> An
 @pytest.mark.parametrize("protocol", [2, 3])
 def test_a_wait_ends_with_a_message_whatever_protocol_the_user_s_client_speaks(
     world: World,
-    redis_server: EmbeddedServer,
-    client: redis.Redis,
+    private_server: EmbeddedServer,
     name: str,
     protocol: int,
     backend: str | None,
 ) -> None:
-    server_side = Observer(client)
-    with configured(redis_server, protocol, backend):
+    with configured(private_server, protocol, backend), private_server.client() as client:
         hold = held(world, Lock(name))
         # With another lease, so that it waits at the server from the start.
         waiter = world.start(world.acquire, Lock(name, wait=20, lease=59))
-        server_side.until_waiters(name, 1)
+        Observer(client).until_waiters(name, 1)
         before = scripts_run_at_last(client)
         world.release(hold)
         world.release(waiter.result(20))
