@@ -30,7 +30,8 @@ def free_port() -> int:
 def test_a_server_with_an_append_only_file_and_no_cache_is_all_right() -> None:
     with running("--appendonly", "yes") as server:
         assert {} == levels(server.url)
-        assert all(not finding.fix for finding in found(server.url).values())
+        findings = found(server.url).values()
+        assert all(not finding.fix for finding in findings if finding.level is Level.OK)
 
 
 def test_no_server_is_the_only_finding(name: str) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).with_name("greenlets.py")
+pytestmark = pytest.mark.timeout(180)
+
 CHECKS = re.findall(r"^def (\w+)\(name: str\) -> None:", SCRIPT.read_text(), re.MULTILINE)
 
 
@@ -21,7 +23,7 @@ def found() -> dict[str, str]:
         [sys.executable, "-m", "tests.servers.greenlets", "greenlets"],
         cwd=SCRIPT.parents[2],
         capture_output=True,
-        timeout=50,
+        timeout=150,
         check=False,
     )
     assert 0 == ran.returncode, ran.stderr.decode()
