@@ -42,7 +42,7 @@ def _problems(route: Route) -> Iterator[str]:
         if handlers:
             yield from _of_decorators(kind.dispatch, route.keywords)
         for name in handlers.values():
-            yield from _of_decorators(getattr(kind, name), route.keywords)
+            yield from _of_decorators(getattr(kind, name, None), route.keywords)
     yield from _of_decorators(route.view, route.keywords)
 
 

@@ -333,6 +333,11 @@ def test_a_viewset_s_route_that_takes_the_lock_is_looked_at() -> None:
     assert "{pk}, and the URL gives nothing" in message
 
 
+def test_an_action_that_a_viewset_lacks_is_passed_over() -> None:
+    view = Accounts.as_view({"put": "update", "post": "create"})
+    assert [] == messages(path("accounts/<int:pk>/", view))
+
+
 # manage.py check: which views release a lock before COMMIT
 
 
