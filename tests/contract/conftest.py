@@ -8,5 +8,3 @@ from tests.support.fixtures import (
     tasks,
     world,
 )
-
-__all__ = ["interrupted_downgrade", "listening", "own_side", "server_side", "tasks", "world"]

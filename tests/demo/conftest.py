@@ -6,8 +6,6 @@ from django.db import connection
 from tests.browsing import browser
 from tests.demo.driving import site
 
-__all__ = ["browser", "site"]
-
 
 @pytest.fixture(autouse=True)
 def database_of_workers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:

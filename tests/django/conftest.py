@@ -10,8 +10,6 @@ from redis_locks import Hold, Lock, LockLost
 from tests.support.fixtures import own_prefix, server_side
 from tests.support.transactions import keeps_anything
 
-__all__ = ["atomic_requests", "hold", "nothing_stays_kept", "own_prefix", "server_side"]
-
 
 @pytest.fixture
 def nothing_stays_kept(request: pytest.FixtureRequest) -> Iterator[None]:

@@ -9,8 +9,6 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.faults.processes import Crew
 from tests.support.fixtures import server_side, tasks, world
 
-__all__ = ["crew", "server_side", "tasks", "world"]
-
 
 @pytest.fixture
 def crew(redis_server: EmbeddedServer, client: redis.Redis) -> Iterator[Crew]:

@@ -12,7 +12,7 @@ from tests.support.world import Observer
 
 
 @pytest.fixture(params=[BlockingSide, AsyncSide], ids=["run", "arun"])
-def side(request: pytest.FixtureRequest, redis_server: object) -> Iterator[Side]:
+def side(request: pytest.FixtureRequest) -> Iterator[Side]:
     made: Side = request.param()
     yield made
     made.world.close()

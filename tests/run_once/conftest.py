@@ -9,7 +9,7 @@ from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, Workers
 
 
 @pytest.fixture(params=[BlockingWorkers, AsyncWorkers], ids=["blocking", "async"])
-def workers(request: pytest.FixtureRequest, redis_server: object) -> Iterator[Workers]:
+def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
     made: Workers = request.param()
     yield made
     made.close()

@@ -9,8 +9,6 @@ from tests.optimistic.conftest import side
 from tests.run_once.conftest import workers
 from tests.support.fixtures import tasks, world
 
-__all__ = ["side", "tasks", "workers", "world"]
-
 
 @pytest.fixture(scope="module")
 def own_server() -> Iterator[EmbeddedServer]:

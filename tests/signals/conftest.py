@@ -12,19 +12,6 @@ from redis_locks.signals import LOCK_SIGNALS, LockEvent
 from tests.support.fixtures import listening, server_side, tasks, world
 from tests.support.world import PATIENCE
 
-__all__ = [
-    "IMPATIENT",
-    "Connect",
-    "Heard",
-    "connect",
-    "deadlocked",
-    "heard",
-    "listening",
-    "server_side",
-    "tasks",
-    "world",
-]
-
 IMPATIENT: dict[str, object] = {"DEADLOCK_TIMEOUT": 0.1, "PREFIX": "impatient"}
 """Settings with which a wait is a long one soon; what it notes is in nobody's way."""
 

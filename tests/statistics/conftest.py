@@ -7,8 +7,6 @@ import pytest
 from tests.support.fixtures import own_prefix
 from tests.support.statistics import flush
 
-__all__ = ["own_prefix"]
-
 
 @pytest.fixture
 def counted(own_prefix: None) -> Iterator[None]:

@@ -16,8 +16,6 @@ from redis_locks.inspection import filters, survey
 from redis_locks.inspection.survey import Queues, Survey
 from redis_locks.models import Lock
 
-__all__ = ["KNOWN", "LockRow", "ServerPages", "mark_of", "mode_text", "to_path"]
-
 
 def end_at_once(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     """The page that ends many holds and waits at once shows so many."""

@@ -14,26 +14,3 @@ from demo_project.benchmark.measurement import client_pool
 from demo_project.benchmark.pool import WorkerError, WorkerPool
 from demo_project.benchmark.subjects import NAME, OURS, SUBJECTS, TWO_COMMANDS, USUAL, our_keys
 from demo_project.benchmark.worker import Job
-
-__all__ = [
-    "NAME",
-    "OURS",
-    "SUBJECTS",
-    "TWO_COMMANDS",
-    "USUAL",
-    "Figures",
-    "Job",
-    "WorkerError",
-    "WorkerPool",
-    "book_locks",
-    "client_pool",
-    "compare",
-    "compares_and_deletes",
-    "jain_index",
-    "lua_lock",
-    "our_keys",
-    "percentile",
-    "setnx_lock",
-    "subjects",
-    "two_commands_lock",
-]

@@ -15,14 +15,12 @@ from redis_locks.drivers.breaker import Breaker
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.waiting import until
 
-__all__ = ["Breaker", "CutShort", "Unreachable", "breaker", "breaker_at", "open_it", "stopped"]
-
 
 def breaker_at(using: str) -> Breaker:
     """The breaker of a single server."""
-    (breaker,) = backend_for(using).driver.breakers
-    assert isinstance(breaker, Breaker)
-    return breaker
+    (found,) = backend_for(using).driver.breakers
+    assert isinstance(found, Breaker)
+    return found
 
 
 def is_probing(using: str) -> bool:
@@ -34,7 +32,6 @@ def is_probing(using: str) -> bool:
 def stopped(server: EmbeddedServer) -> Iterator[Callable[[], None]]:
     """The server is there, and says nothing until the block ends; yields what lets it go on sooner."""
     pid = server.pid
-    assert pid is not None
 
     def go_on() -> None:
         os.kill(pid, signal.SIGCONT)

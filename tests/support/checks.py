@@ -9,13 +9,3 @@ from redis_locks.checks.view_checks import check_views
 from redis_locks.checks.view_names import check_lock_names
 from redis_locks.checks.view_order import check_view_order
 from redis_locks.connections.shared_databases import SHARED_WITH_CACHE
-
-__all__ = [
-    "SHARED_WITH_CACHE",
-    "check_lock_names",
-    "check_servers",
-    "check_settings",
-    "check_task_order",
-    "check_view_order",
-    "check_views",
-]

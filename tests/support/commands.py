@@ -6,5 +6,3 @@ from redis_locks.management.locks import VERBS, show, stats
 from redis_locks.management.locks.report import Report
 from redis_locks.management.locks.table import drawn
 from redis_locks.values.text import latency
-
-__all__ = ["VERBS", "Report", "drawn", "latency", "show", "stats"]

@@ -13,8 +13,6 @@ from redis_locks.compat.commands import ACQUIRE
 from redis_locks.compat.waiters import POLL
 from redis_locks.drivers.endpoint import Endpoint
 
-__all__ = ["ACQUIRE", "POLL"]
-
 
 def poll_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A waiter that hears nothing asks the server again after so many seconds."""

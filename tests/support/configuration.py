@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from redis_locks.conf.settings import Settings, get_settings, problems
-
-__all__ = ["Settings", "get_settings", "problems"]

@@ -22,32 +22,6 @@ from redis_locks.drivers.sentinel_url import client_of_url
 from redis_locks.scripts import Script, on_cluster
 from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
-__all__ = [
-    "CutShort",
-    "Endpoint",
-    "LinkBroken",
-    "MemoryBackend",
-    "Outcome",
-    "Unreachable",
-    "backend_for",
-    "client_of_url",
-    "count_calls_together",
-    "count_packets",
-    "drop_idle",
-    "keep_first_question",
-    "listening",
-    "on_receive",
-    "open_links",
-    "record_pauses",
-    "refuse_to_listen",
-    "resolve",
-    "run_blocking",
-    "sentinels_say",
-    "server_of",
-    "stop_listening",
-    "use_for_default",
-]
-
 
 def open_links(count: int) -> None:
     """Let the pool of the threads have so many links, each with the one that it opens for large replies."""

@@ -10,21 +10,6 @@ from redis_locks.diagnosis.checks import REACHABLE
 from redis_locks.diagnosis.findings import Level
 from redis_locks.testing.server import EmbeddedServer
 
-__all__ = [
-    "REACHABLE",
-    "Finding",
-    "Level",
-    "as_user",
-    "checks",
-    "client",
-    "diagnose",
-    "found",
-    "levels",
-    "rights",
-    "running",
-    "server_checks",
-]
-
 
 @contextmanager
 def running(*options: str) -> Iterator[EmbeddedServer]:

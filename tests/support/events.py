@@ -17,8 +17,6 @@ from redis_locks.exceptions import Wait
 from redis_locks.protocol import lock_events
 from redis_locks.values.claims import parse_who
 
-__all__ = ["LEVELS", "TELEMETRY", "Teller"]
-
 
 def count_hold(
     teller: Teller, kind: Any, name: str, server: str = "server", *, seconds: float = 0.0

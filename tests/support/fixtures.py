@@ -16,7 +16,7 @@ from tests.support.world import Observer, Tasks, Threads, World
 
 
 @pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
-def world(request: pytest.FixtureRequest, redis_server: object) -> Iterator[World]:
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """The test runs twice: with threads, then with tasks of an event loop."""
     made: World = request.param()
     yield made
@@ -24,7 +24,7 @@ def world(request: pytest.FixtureRequest, redis_server: object) -> Iterator[Worl
 
 
 @pytest.fixture
-def tasks(redis_server: object) -> Iterator[Tasks]:
+def tasks() -> Iterator[Tasks]:
     made = Tasks()
     yield made
     made.close()

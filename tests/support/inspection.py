@@ -11,8 +11,6 @@ from redis_locks.inspection import queries, termination
 from redis_locks.inspection.story import tell
 from redis_locks.inspection.survey import FEW
 
-__all__ = ["FEW", "tell"]
-
 
 def work_in_parts(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Holders and waiters are read, and ended, so many at a time."""

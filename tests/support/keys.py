@@ -16,21 +16,6 @@ from redis_locks.values.keys import (
     set_keys,
 )
 
-__all__ = [
-    "CompatKeys",
-    "LockKeys",
-    "compat_keys",
-    "grant_channel",
-    "index_key",
-    "keys_of",
-    "lock_keys",
-    "new_token",
-    "operation_key",
-    "partition_of",
-    "process_of",
-    "set_keys",
-]
-
 
 def keys_of(name: str) -> LockKeys:
     """The keys of one lock with the default settings."""

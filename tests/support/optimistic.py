@@ -15,8 +15,6 @@ from redis_locks.optimistic import conflicts, retries
 from redis_locks.optimistic.clients import Cluster, source_of
 from redis_locks.optimistic.packets import EXEC
 
-__all__ = ["source_of"]
-
 
 def record_refreshes(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
     """Return a list that gets longer whenever a cluster's slots are looked up again."""

@@ -7,8 +7,6 @@ import pytest
 from redis_locks.decorators import task_queues
 from redis_locks.decorators.answers import retry_after
 
-__all__ = ["retry_after"]
-
 
 def pause(retries: int) -> float:
     """For how many seconds a task waits before it is retried for the next time."""

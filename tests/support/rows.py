@@ -13,8 +13,6 @@ from redis_locks.rows.names import row_of
 from redis_locks.rows.sets import escalated
 from redis_locks.rows.sources import Candidate, QuerySource
 
-__all__ = ["Candidate", "QuerySource", "escalated", "row_of"]
-
 Find = Callable[..., Any]
 
 

@@ -3,5 +3,3 @@
 from __future__ import annotations
 
 from redis_locks.scripts import ACQUIRE, ALL, EXTEND, RELEASE, Script
-
-__all__ = ["ACQUIRE", "ALL", "EXTEND", "RELEASE", "Script"]

@@ -19,17 +19,6 @@ from redis_locks.statistics.unsent import MOST_FIGURES, MOST_NOTES, Unsent
 from redis_locks.statistics.usual import Recent, Usual
 from redis_locks.values.histogram import bucket_of
 
-__all__ = [
-    "BATCH",
-    "MOST_FIGURES",
-    "MOST_NOTES",
-    "Collector",
-    "LinkBroken",
-    "Note",
-    "Unsent",
-    "collector",
-]
-
 
 def flush() -> None:
     """Send what this process has counted."""

@@ -7,8 +7,6 @@ import pytest
 from redis_locks.integrations import telemetry
 from redis_locks.integrations.telemetry import BUCKETS, CLASSES, OTHER, start
 
-__all__ = ["BUCKETS", "CLASSES", "OTHER", "start"]
-
 
 def started() -> set[str]:
     """What was started."""

@@ -17,8 +17,6 @@ from redis_locks.protocol.acquire import LOOK_AGAIN
 from redis_locks.protocol.lease import YOUNG, Lease
 from redis_locks.protocol.renewal import Registry
 
-__all__ = ["LOOK_AGAIN", "YOUNG", "bounded"]
-
 
 def waiters_ask_again_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """A waiter that hears nothing asks the server again after so many seconds."""

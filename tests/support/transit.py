@@ -8,8 +8,6 @@ import pytest
 
 from redis_locks.locks.transfer import SALT, Detached
 
-__all__ = ["SALT"]
-
 
 def interrupt_text(monkeypatch: pytest.MonkeyPatch, interrupt: Callable[[], None]) -> None:
     """Call `interrupt` where a detached hold makes its text; the text is empty."""

@@ -17,19 +17,6 @@ from tests.support.keys import keys_of
 from tests.support.leases import until_renewed
 from tests.support.waiting import PATIENCE, until
 
-__all__ = [
-    "PATIENCE",
-    "Observer",
-    "Tasks",
-    "Threads",
-    "World",
-    "held",
-    "keys_of",
-    "let_go",
-    "until",
-    "until_renewed",
-]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from tests.support.connections import use_for_default
 from tests.support.fixtures import interrupted_downgrade, tasks, world
 from tests.support.world import Observer
 
-__all__ = ["interrupted_downgrade", "tasks", "world"]
-
 
 @pytest.fixture(autouse=True)
 def by_default(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -6,8 +6,6 @@ from tests.contract.parties.ways import ROW
 from tests.ledger.models import Counter
 from tests.support.fixtures import own_prefix, server_side, tasks, world
 
-__all__ = ["own_prefix", "server_side", "tasks", "world"]
-
 
 @pytest.fixture
 def row(request: pytest.FixtureRequest) -> None:
