@@ -41,6 +41,21 @@ def test_waiters_are_handed_the_lock_in_order(
     assert [] == inspection.locks()
 
 
+def test_a_waiter_asks_the_nodes_no_more_while_it_waits(
+    on_nodes: Nodes, worlds: list[World], name: str
+) -> None:
+    def asked() -> int:
+        return sum(node.calls("evalsha") for node in on_nodes.masters)
+
+    for world in worlds:
+        hold = held(world, Lock(name))
+        before = asked()
+        assert world.acquire(Lock(name, wait=1)) is None
+        # Whether it is free, who is in a deadlock, that it gives up; some scripts were not known.
+        assert asked() - before <= 8
+        world.release(hold)
+
+
 def test_a_set_over_all_nodes_is_one_hold_and_is_listed(
     on_nodes: Nodes, worlds: list[World], name: str
 ) -> None:

@@ -252,6 +252,24 @@ def test_blocks_that_proceed_lock_again_within_a_second(
     assert time.monotonic() - began < 1.5  # one, and room for a busy machine
 
 
+def test_for_blocks_that_proceed_the_server_is_probed_twice_a_second_and_no_more(
+    server: EmbeddedServer, name: str
+) -> None:
+    with Proxy(server.url) as proxy:
+        url = f"{proxy.url}?socket_timeout={TIMEOUT}"
+        lock = Lock(name, using=url, on_unavailable="proceed")
+        server.kill()
+
+        def proceeds() -> bool:
+            with lock as hold:
+                return hold.is_unguarded and breaker_at(url).is_open
+
+        until(proceeds)
+        before = proxy.taken
+        time.sleep(2)
+        assert proxy.taken - before <= 6
+
+
 def test_a_task_fails_at_once_too_and_waits_without_blocking_its_loop(
     server: EmbeddedServer, url: str, name: str, tasks: Tasks
 ) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import redis
+
 from redis_locks import scripts
+from redis_locks.testing.server import EmbeddedServer
 from redis_locks.values.claims import write_who
 from tests.scripts.bench import WHO, Bench
 
@@ -27,6 +30,21 @@ def test_the_hold_of_a_process_that_is_gone_ends_and_the_first_waiter_has_the_lo
     assert ["second"] == bench.queued()
     # Again, as after a lost reply: the next holder asked for nothing.
     assert 0 == crash_release(bench)
+
+
+def test_a_server_out_of_memory_hands_the_lock_on_all_the_same(
+    private_server: EmbeddedServer, name: str
+) -> None:
+    client: redis.Redis
+    with private_server.client() as client:
+        bench = Bench(client, name)
+        acquire_for_process(bench, "a", bench.channel("listener"))
+        bench.listen("waiter")
+        bench.queue_up("waiter")
+        client.config_set("maxmemory", 1)
+        assert 1 == crash_release(bench)
+        assert "waiter" == bench.holder()
+        bench.close()
 
 
 def test_a_label_is_no_channel(bench: Bench) -> None:
