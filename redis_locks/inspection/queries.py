@@ -12,7 +12,7 @@ from redis_locks.drivers.base import Driver
 from redis_locks.inspection import replies
 from redis_locks.inspection.parameters import validate_listed
 from redis_locks.inspection.replies import NO_PLACE, Snapshot
-from redis_locks.inspection.snapshots import LockInfo
+from redis_locks.inspection.snapshots import LockInfo, lock_info
 from redis_locks.values.arguments import limit as most
 from redis_locks.values.keys import Keys, validate_name
 
@@ -302,7 +302,7 @@ async def _snapshots(
 
 def _in_use(names: Sequence[str], snapshots: Sequence[Snapshot]) -> list[LockInfo]:
     return [
-        LockInfo.of(name, snapshot)
+        lock_info(name, snapshot)
         for name, snapshot in zip(names, snapshots, strict=True)
         if snapshot.holders or snapshot.waiting
     ]

@@ -30,23 +30,6 @@ class Parties:
         hosts = {party.host for party in self.holders} | {party.host for party in self.waiters}
         return sorted(hosts - {""})
 
-    def of_host(self, host: str) -> Parties:
-        """Return the holders and waiters of one host, by its exact name.
-
-        The lock of a queued task is left out. The message may still be in its queue, though the
-        host that sent it is gone. So is a cooldown, for which nobody works.
-        """
-        return Parties(
-            tuple(
-                holder
-                for holder in self.holders
-                if holder.host == host
-                and not holder.lock.startswith(QUEUED)
-                and not holder.label.startswith(COOLDOWN)
-            ),
-            tuple(waiter for waiter in self.waiters if waiter.host == host),
-        )
-
 
 def parties(*, using: str | None = None) -> Parties:
     """Return everybody who holds or waits; blocks for a round trip per hundred locks or so.
@@ -128,6 +111,25 @@ async def read_parties(backend: Backend, driver: Driver) -> Parties:
     return Parties(
         tuple(holder for lock in found for holder in lock.holders),
         tuple(waiter for lock in found for waiter in lock.waiters),
+    )
+
+
+async def read_parties_of_host(backend: Backend, driver: Driver, host: str) -> Parties:
+    """Return the holders and waiters of one host, by its exact name.
+
+    The lock of a queued task is left out. The message may still be in its queue, though the host
+    that sent it is gone. So is a cooldown, for which nobody works.
+    """
+    everybody = await read_parties(backend, driver)
+    return Parties(
+        tuple(
+            holder
+            for holder in everybody.holders
+            if holder.host == host
+            and not holder.lock.startswith(QUEUED)
+            and not holder.label.startswith(COOLDOWN)
+        ),
+        tuple(waiter for waiter in everybody.waiters if waiter.host == host),
     )
 
 

@@ -89,22 +89,22 @@ class LockInfo:
         """The modes of its holders, each once; without holders, the mode of the first waiter."""
         return tuple(dict.fromkeys(holder.mode for holder in self.holders)) or (self.mode,)
 
-    @classmethod
-    def of(cls, name: str, snapshot: Snapshot) -> LockInfo:
-        """Return the lock `name` as a snapshot shows it."""
-        name = listed(name)
-        holders = tuple(_holder(name, snapshot.at_ms, *holder) for holder in snapshot.holders)
-        waiters = tuple(_waiter(name, snapshot.at_ms, *waiter) for waiter in snapshot.waiters)
-        modes = [holder.mode for holder in holders] + [waiter.mode for waiter in waiters]
-        return cls(
-            name,
-            modes[0] if modes else "",
-            holders,
-            waiters,
-            snapshot.waiting,
-            snapshot.at_ms / 1000,
-            snapshot.holding,
-        )
+
+def lock_info(name: str, snapshot: Snapshot) -> LockInfo:
+    """Return the lock `name` as a snapshot shows it."""
+    name = listed(name)
+    holders = tuple(_holder(name, snapshot.at_ms, *holder) for holder in snapshot.holders)
+    waiters = tuple(_waiter(name, snapshot.at_ms, *waiter) for waiter in snapshot.waiters)
+    modes = [holder.mode for holder in holders] + [waiter.mode for waiter in waiters]
+    return LockInfo(
+        name,
+        modes[0] if modes else "",
+        holders,
+        waiters,
+        snapshot.waiting,
+        snapshot.at_ms / 1000,
+        snapshot.holding,
+    )
 
 
 def session_of(token: str) -> str:

@@ -14,7 +14,7 @@ from redis_locks.drivers.resp import pack
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.parameters import validate_host, validate_tokens, validate_waiter
 from redis_locks.inspection.queries import holding_tokens, read_lock
-from redis_locks.inspection.sessions import Parties, read_parties
+from redis_locks.inspection.sessions import Parties, read_parties_of_host
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.protocol import store
 from redis_locks.protocol.callers import new_token
@@ -201,12 +201,12 @@ async def _cancel(backend: Backend, driver: Driver, *, waiter: WaiterInfo) -> bo
 
 
 async def _drain(backend: Backend, driver: Driver, *, host: str, dry_run: bool) -> Parties:
-    found = (await read_parties(backend, driver)).of_host(host)
+    of_host = await read_parties_of_host(backend, driver, host)
     if dry_run:
-        return found
-    holders, cancelled = list(found.holders), []
+        return of_host
+    holders, cancelled = list(of_host.holders), []
     # Waits first: a released lock must not be handed to a waiter of the same host.
-    for waiter in found.waiters:
+    for waiter in of_host.waiters:
         if await _cancel(backend, driver, waiter=waiter):
             cancelled.append(waiter)
         elif info := await read_lock(backend, driver, name=waiter.lock):

@@ -42,16 +42,13 @@ MODULES: Final = (
     "redis_locks.integrations.celery",
     "redis_locks.integrations.fenced_admin",
     "redis_locks.integrations.ninja",
-    "redis_locks.integrations.opentelemetry",
     "redis_locks.integrations.prometheus",
     "redis_locks.integrations.rest_framework",
     "redis_locks.optimistic",
     "redis_locks.rows",
-    "redis_locks.run_once",
     "redis_locks.signals",
     "redis_locks.statistics",
     "redis_locks.testing",
-    "redis_locks.testing.server",
 )
 """The modules that a user may import. `lock_timeout` and `lock_deadline` are names of
 `redis_locks`.
@@ -62,12 +59,11 @@ PATHS: Final = (
     "redis_locks.middleware.lock_responses",
     "redis_locks.middleware.request_deadline",
     "redis_locks.testing.pytest_plugin.redis_locks",
-    "redis_locks.testing.pytest_plugin.redis_locks_server",
 )
 """What users name, in their settings or as a fixture, and neither call nor derive from."""
 
 RECEIVED: Final = {
-    "AlertEvent", "AsyncWatchingPipeline", "EmbeddedServer", "Event", "FencedRows", "Finding",
+    "AlertEvent", "AsyncWatchingPipeline", "Event", "FencedRows",
     "ForceReleased", "HolderInfo", "LockEvent", "LockInfo", "LockStatistics", "LockedRows",
     "Moment", "Parties", "PastHold", "RunEvent", "RunStatus", "Statistics", "Wait", "WaiterInfo",
     "WatchingPipeline",
@@ -89,15 +85,20 @@ NOT_PUBLIC: Final = {
     ),
     "Lock": "aenter enter guard of_call on_unavailable options says_on_unavailable scope",
     "LockedRows": "__init__",
-    "OpenTelemetry": "breaker_changed contended context hold_ended receive wait_ended",
+    "RedisLockAPIMixin": "handle_exception initial",
     "RedisLockQuerySet": "__init__ is_read_alone refuse_as_part resolve_expression under_hold",
     "Semaphore": "keywords_of",
+    "ServerMetrics": "describe",
     "WatchingPipeline": "is_protected is_transaction leave link require_protection",
     "redis_lock": "keywords_of",
+    "unique_task": "on_duplicate rule",
 }
-"""Members that the app's own modules call, although their names have no underscore: no user may
-rely on them.
+"""Members that the app's own modules or a framework call, although their names have no underscore:
+no user may rely on them.
 """
+
+_MADE_BY_DJANGO: Final = re.compile(r"Meta|get_(next|previous)_by_\w+")
+"""What Django gives to a model's class."""
 
 _PLAIN: Final = {object, Exception, typing.Generic, typing.Protocol}
 
@@ -300,6 +301,7 @@ def _members(cls: type) -> Iterator[tuple[str, str]]:
         for name, value in vars(owner).items():
             public = not name.startswith("_") or (name in PROTOCOLS and not _is_made(name, owner))
             public = public and not _is_of_others(cls, name, value)
+            public = public and not _MADE_BY_DJANGO.fullmatch(name)
             if public and (line := _member(name, value, annotations.get(name))) is not None:
                 yield name, line
 
@@ -320,7 +322,8 @@ def _parameters(value: Any) -> set[str]:
     if not isinstance(function, FunctionType):
         return set()
     parameters = inspect.signature(function).parameters.values()
-    return {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+    stand_for_any = {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return {each.name for each in parameters if each.kind not in stand_for_any}
 
 
 def _is_record(cls: type) -> bool:

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from demo_project.bank.failover import views
 from demo_project.bank.failover.team import Team
-from redis_locks.run_once import RunStatus
+from redis_locks import RunStatus
 from redis_locks.testing.server import EmbeddedServer
 
 pytestmark = [

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from redis_locks import Lock, inspection, run_once
-from redis_locks.run_once import RunStatus
+from redis_locks import Lock, RunStatus, inspection, run_once
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import in_thread

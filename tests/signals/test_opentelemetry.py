@@ -15,11 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from redis_locks import Lock, LockLost, redis_lock
-from redis_locks.integrations.opentelemetry import OpenTelemetry
 from redis_locks.testing import override_locks
 from tests.signals.conftest import IMPATIENT, deadlocked
 from tests.support import stored
-from tests.support.telemetry import BUCKETS
+from tests.support.telemetry import BUCKETS, open_telemetry
 from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
 
 
@@ -30,7 +29,7 @@ class Exported:
         self._spans, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
         self.tracers, self.meters = TracerProvider(), MeterProvider([self._reader])
         self.tracers.add_span_processor(SimpleSpanProcessor(self._spans))
-        self.source = OpenTelemetry(self.tracers, self.meters)
+        self.source = open_telemetry(self.tracers, self.meters)
 
     def spans(self, start: str) -> list[ReadableSpan]:
         return [span for span in self._spans.get_finished_spans() if span.name.startswith(start)]

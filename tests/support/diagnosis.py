@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from redis_locks.diagnosis import Finding, checks, client, diagnose, rights, server_checks
-from redis_locks.diagnosis.checks import REACHABLE
-from redis_locks.diagnosis.findings import Level
+from redis_locks.diagnosis import checks, client, rights, server_checks
+from redis_locks.diagnosis.checks import REACHABLE, diagnose
+from redis_locks.diagnosis.findings import Finding, Level
 from redis_locks.testing.server import EmbeddedServer
 
 

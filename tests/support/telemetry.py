@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from redis_locks.integrations import telemetry
 from redis_locks.integrations.telemetry import BUCKETS, CLASSES, OTHER, start
+
+
+def open_telemetry(tracers: Any, meters: Any) -> Any:
+    """What TELEMETRY names, with providers of a test's own."""
+    from redis_locks.integrations.opentelemetry import OpenTelemetry
+
+    return OpenTelemetry(tracers, meters)
 
 
 def started() -> set[str]:

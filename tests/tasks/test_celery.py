@@ -14,9 +14,16 @@ import redis
 from celery import Task, shared_task, signals
 from celery.exceptions import Retry
 
-from redis_locks import Lock, LockBackendError, LockError, LockNotAvailable, LockTimeout, redis_lock
+from redis_locks import (
+    Lock,
+    LockBackendError,
+    LockError,
+    LockNotAvailable,
+    LockTimeout,
+    redis_lock,
+    run_once,
+)
 from redis_locks.exceptions import ProtocolMismatch
-from redis_locks.run_once import run_once
 from redis_locks.testing import assert_locked, assert_released, override_locks
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from redis_locks import diagnosis
-from redis_locks.diagnosis import Finding
-from redis_locks.diagnosis.checks import REACHABLE
-from redis_locks.diagnosis.findings import Level
+from redis_locks.diagnosis.checks import REACHABLE, diagnose
+from redis_locks.diagnosis.findings import Finding, Level
 from redis_locks.management.locks.console import FAILED, UNREACHABLE, Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.verb import Verb
@@ -31,7 +29,7 @@ class Doctor(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Print a line or more per check; fail if there is an error."""
-        findings = diagnosis.diagnose(using=options["using"])
+        findings = diagnose(using=options["using"])
         rows: list[Row] = [asdict(finding) for finding in findings]
         console.report(
             Report(rows, _COLUMNS, rows, lambda width: _text(findings, console, width)),

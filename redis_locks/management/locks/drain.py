@@ -49,10 +49,9 @@ class Drain(Verb):
         """End the holds and waits that the host has by then, and say which."""
         host, using, dry_run = options["host"], options["using"], options["dry_run"]
         if not (options["yes"] or dry_run):
-            found = inspection.parties(using=using)
-            theirs = found.of_host(host)
+            theirs = inspection.drain(host, using=using, dry_run=True)
             if theirs == _NOBODY:
-                _fail(host, found)
+                _fail(host, inspection.parties(using=using))
             console.confirm(
                 f"End {_counted(theirs)} of host '{printable(host)}'?", "drain", "ended"
             )

@@ -14,7 +14,7 @@ from redis_locks.management.locks.report import FOR_PROGRAMS, Report
 from redis_locks.management.locks.table import NONE, Column, drawn
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import LockStatistics
-from redis_locks.statistics.history import ORDERS, ordered
+from redis_locks.statistics.history import ORDERS, Period, ordered
 from redis_locks.values.text import latency, printable
 
 _COLUMNS = tuple(field.name for field in fields(LockStatistics))
@@ -59,7 +59,7 @@ class Stats(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the figures of the period."""
-        period: statistics.Period = "day" if options["day"] else "hour"
+        period: Period = "day" if options["day"] else "hour"
         pattern = options["pattern"]
         found = statistics.read(period, using=options["using"], pattern=pattern)
         rows = found.locks
