@@ -202,9 +202,9 @@ class FencedModel(models.Model):
     @classmethod
     def check(cls, **options: Any) -> list[checks.CheckMessage]:
         """Return what Django's checks find, and an error for a field of `fenced_by` that the model has not."""
-        found: list[checks.CheckMessage] = super().check(**options)
+        messages: list[checks.CheckMessage] = super().check(**options)
         roots = [field.root for field in parse(cls.fenced_by).fields] if cls.fenced_by else []
-        return found + [
+        return messages + [
             checks.Error(
                 f"fenced_by {cls.fenced_by!r} has {{{root}}}, and the model has no such attribute.",
                 hint="Write a field of the model, such as {pk}.",

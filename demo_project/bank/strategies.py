@@ -106,7 +106,7 @@ _IN_MEMORY = (
     Strategy(
         name="redis_lock",
         label="redis_lock packed",
-        text="Locks both accounts in one step, waits in a queue until they are handed over, reads with the "
+        text="Locks both accounts in one step, waits in a queue until they are handed on, reads with the "
         "acquire, and writes with the release.",
         kind=Kind.LOCK,
         round_trips=2,

@@ -72,9 +72,9 @@ def select(matching: Filter, endings: Sequence[Ending], using: str | None) -> Bu
         LockBackendError: Redis could not be asked.
     """
     # Not by the host: a search knows the first ten holders and waiters of each lock only.
-    found = search(replace(matching, host=""), using=using, least=MOST)
+    result = search(replace(matching, host=""), using=using, least=MOST)
     host, roles = matching.host.casefold(), [ending.view for ending in endings]
-    names = [lock.name for lock in found.found if not host or _may_have(lock, host)]
+    names = [lock.name for lock in result.found if not host or _may_have(lock, host)]
     choices: list[Choice] = []
     for start in range(0, len(names), _AT_ONCE):
         if len(choices) > MOST_PARTIES:
@@ -91,7 +91,7 @@ def select(matching: Filter, endings: Sequence[Ending], using: str | None) -> Bu
         choices=shown,
         hosts=len({choice.party.host for choice in shown}),
         cut=len(choices) > len(shown),
-        survey=None if found.complete else found.survey,
+        survey=None if result.complete else result.survey,
     )
 
 

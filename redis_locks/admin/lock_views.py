@@ -302,16 +302,16 @@ class LockViews:
         matching, pages = form.filter(), self._pages
         bulk_url = pages.path("bulk") if any(map(self._may, ENDINGS)) else ""
         least = MOST if form.grouped else 0
-        found = search(matching, order=order, read=shared_survey, using=pages.using, least=least)
-        head = strip(found, pages)
+        result = search(matching, order=order, read=shared_survey, using=pages.using, least=least)
+        head = strip(result, pages)
         group = None
         if form.grouped:
-            at = found.survey.at
-            group = [GroupRow.of(each, at) for each in groups(found.found)[:MOST_GROUPS]]
+            at = result.survey.at
+            group = [GroupRow.of(each, at) for each in groups(result.found)[:MOST_GROUPS]]
         # The groups are few, and no lock's details are shown.
-        every = Paginator([] if form.grouped else found.found, LOCKS_A_PAGE)
+        every = Paginator([] if form.grouped else result.found, LOCKS_A_PAGE)
         shown = every.get_page(page_number(self._request.GET.get("p", "")))
-        return list_screen(found, shown, head, pages, matching, order, bulk_url, group)
+        return list_screen(result, shown, head, pages, matching, order, bulk_url, group)
 
     def _waits(self) -> Screen:
         return waits_screen(self._request.GET.get("q", ""), self._pages)

@@ -44,7 +44,7 @@ MOST_EVENTS = 10
 
 
 def list_screen(
-    found: Search,
+    result: Search,
     page: Page[Summary],
     strip: Piece,
     pages: ServerPages,
@@ -55,8 +55,8 @@ def list_screen(
 ) -> Screen:
     """Return the screen of one page of locks that were found, or of groups of locks."""
     rows = [
-        LockRow.of(lock, found.recent.usual(lock.name), pages, found.states.get(lock.name))
-        for lock in found.details(page)
+        LockRow.of(lock, result.recent.usual(lock.name), pages, result.states.get(lock.name))
+        for lock in result.details(page)
     ]
     pieces = (
         [Piece("row", row.state, {"row": row}) for row in rows]
@@ -64,7 +64,7 @@ def list_screen(
         else [Piece("group_row", row.state, {"row": row}) for row in group]
     )
     common = {
-        "matched": len(found),
+        "matched": len(result),
         "filter": matching,
         "filtered": matching != Filter(),
         "order": order,
@@ -72,16 +72,16 @@ def list_screen(
         "bulk_url": bulk_url,
         "server": backend_for(pages.using).description,
     }
-    there, whole = found.survey.total, found.complete
+    there, whole = result.survey.total, result.complete
     frame = (bool(pieces), bool(there), matching, order, group is not None)
     return Screen(
-        now=found.survey.now,
+        now=result.survey.now,
         parts=(
             strip,
             Piece(
                 "filters",
-                (matching, len(found), there, whole, order, group is not None, bulk_url),
-                common | {"there": there, "whole": whole, "read": len(found.survey.locks)},
+                (matching, len(result), there, whole, order, group is not None, bulk_url),
+                common | {"there": there, "whole": whole, "read": len(result.survey.locks)},
             ),
             Piece("results", frame, common | {"filled": bool(pieces), "there": there}),
             Piece(

@@ -43,22 +43,22 @@ _SHARE = 10
 """A survey that takes longer is kept for so many times what it took."""
 
 
-def strip(found: Search, pages: ServerPages) -> Piece:
+def strip(result: Search, pages: ServerPages) -> Piece:
     """Return the figures of all locks, whether they match a search or not; asks the server how it is, now and then."""
-    every, oldest = found.survey, found.survey.oldest
+    every, oldest = result.survey, result.survey.oldest
     known = _vitals(pages.using)
-    verdict = Headline.of(headline(found), every.at, pages)
+    verdict = Headline.of(headline(result), every.at, pages)
     shown = {
         "held": every.held,
         "waiting": every.crowd.most,
         "places": every.crowd.places,
         "counted": every.counted,
-        "whole": found.complete,
+        "whole": result.complete,
         "waiting_since": f"{every.at - oldest.oldest_wait:.3f}" if oldest else "",
         "long_wait": oldest is not None and oldest.oldest_wait >= LONG_WAIT,
-        "gone": sum(state.case is Case.GONE for state in found.states.values()),
-        "lost": found.recent.lost,
-        "deadlocks": found.recent.deadlocks,
+        "gone": sum(state.case is Case.GONE for state in result.states.values()),
+        "lost": result.recent.lost,
+        "deadlocks": result.recent.deadlocks,
         "list_url": pages.url("changelist"),
         "waiting_url": pages.url("changelist", contended="on"),
         "worst_url": pages.url("change", oldest.name) if oldest else "",
@@ -189,7 +189,7 @@ def _contended_at(using: str | None) -> Queues | None:
         return None
     known = _contended.get(backend)
     if known is None or monotonic() > known[0]:
-        found = within(_BADGE_WAITS, partial(queues, using=using))
-        known = monotonic() + _BADGE_KEPT, found
+        queues_now = within(_BADGE_WAITS, partial(queues, using=using))
+        known = monotonic() + _BADGE_KEPT, queues_now
         _contended[backend] = known
     return known[1]

@@ -43,30 +43,30 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
     found = statistics.read(period, using=pages.using, pattern=pattern_of_query(query))
     rows = found.locks
     shown = ordered(rows, order)[:MOST_SHOWN]
-    if found.others and len(shown) == len(rows):
-        shown.append(found.others)
-    highest = _rounded(max(max(each.acquired, each.contended) for each in found.moments))
-    longest = max(max(each.wait_p99 or 0, each.hold_p99 or 0) for each in found.moments)
+    if figures.others and len(shown) == len(rows):
+        shown.append(figures.others)
+    highest = _rounded(max(max(each.acquired, each.contended) for each in figures.moments))
+    longest = max(max(each.wait_p99 or 0, each.hold_p99 or 0) for each in figures.moments)
     return {
-        "period": found.period,
+        "period": figures.period,
         "order": order,
         "query": query,
         "rows": [_figures(row, pages) for row in shown],
         "unavailable": any(row.unavailable for row in shown),
         "more": max(0, len(rows) - MOST_SHOWN),
-        "counted": bool(found.locks or found.others or query),
+        "counted": bool(figures.locks or figures.others or query),
         "counting": get_settings().statistics,
-        "bars": bars(found.moments, highest),
+        "bars": bars(figures.moments, highest),
         "highest": highest,
         "half": number_format(highest / 2 if highest % 2 else highest // 2, force_grouping=True),
-        "wait_path": path([each.wait_p99 for each in found.moments], longest),
-        "hold_path": path([each.hold_p99 for each in found.moments], longest),
+        "wait_path": path([each.wait_p99 for each in figures.moments], longest),
+        "hold_path": path([each.hold_p99 for each in figures.moments], longest),
         "longest": latency(longest),
         "half_longest": latency(longest / 2),
-        "acquired": sum(moment.acquired for moment in found.moments),
-        "contended": sum(moment.contended for moment in found.moments),
-        "began": datetime.fromtimestamp(found.moments[0].at, UTC),
-        "ended": datetime.fromtimestamp(found.at, UTC),
+        "acquired": sum(moment.acquired for moment in figures.moments),
+        "contended": sum(moment.contended for moment in figures.moments),
+        "began": datetime.fromtimestamp(figures.moments[0].at, UTC),
+        "ended": datetime.fromtimestamp(figures.at, UTC),
     }
 
 

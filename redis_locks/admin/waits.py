@@ -55,8 +55,8 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    found = search(Filter(text=query, contended=True), read=shared_survey, using=pages.using)
-    at, locks = found.survey.at, found.found
+    result = search(Filter(text=query, contended=True), read=shared_survey, using=pages.using)
+    at, locks = result.survey.at, result.found
 
     def like(text: str) -> str:
         return pages.url("changelist", q=text, contended="on")
@@ -78,7 +78,7 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
         for label, waiting, oldest in runs[:MOST_ROWS]
     ]
     oldest = max(locks, key=lambda lock: lock.oldest_wait, default=None)
-    said = headline.waits(crowd(locks), len(locks), oldest, counted=found.complete)
+    said = headline.waits(crowd(locks), len(locks), oldest, counted=result.complete)
     verdict = Headline.of((said,), at, pages)
     shown = (
         (pgettext("locks", "Lock"), by_lock, len(locks)),
@@ -91,7 +91,7 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
     facts = [(known, [row.state for row in rows]) for _title, rows, known in shown]
     waits = {"verdict": verdict, "contended": len(locks), "tables": tables}
     part = Piece("waits", (verdict.facts, facts), {"waits": waits})
-    return Screen(now=found.survey.now, parts=(part,), rows=())
+    return Screen(now=result.survey.now, parts=(part,), rows=())
 
 
 def _by_holder(locks: Iterable[Summary]) -> list[tuple[str, int, float]]:

@@ -24,8 +24,8 @@ def check_settings(**_: object) -> list[CheckMessage]:
     ours = servers_of(configured)
     if ours is not None:
         for using in ours.server_names:
-            found += _check_connection(ours, using)
-    return [*found, *_check_middleware(configured)]
+            messages += _check_connection(ours, using)
+    return [*messages, *_check_middleware(configured)]
 
 
 def _check_connection(ours: Settings, using: str | None) -> Iterator[CheckMessage]:

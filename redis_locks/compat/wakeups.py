@@ -53,30 +53,30 @@ _NOWHERE = Endpoint(Connection, {}, "a client without signals")
 def driver_of(client: Any) -> Driver:
     """Return the driver for the waits of a blocking client. Connects to nothing."""
     anchor = getattr(client, "connection_pool", client)
-    found = _drivers.get(anchor)
-    if found is None:
+    driver = _drivers.get(anchor)
+    if driver is None:
         endpoint = _endpoint(client, redis.Redis, Endpoint.blocking_connection)
-        found = (
+        driver = (
             _BlockingDriverWithoutServer(_NOWHERE, PREFIX)
             if endpoint is None
             else BlockingDriver(endpoint, PREFIX)
         )
-        found = _drivers.setdefault(anchor, found)
-    return found
+        driver = _drivers.setdefault(anchor, driver)
+    return driver
 
 
 async def loop_driver_of(client: Any) -> Driver:
     """Return the running loop's driver for the waits of an asyncio client."""
     anchor = getattr(client, "connection_pool", client)
-    found = _loop_drivers.get(anchor)
-    if found is None:
+    driver = _loop_drivers.get(anchor)
+    if driver is None:
         endpoint = _endpoint(client, aioredis.Redis, Endpoint.async_connection)
         if endpoint is None:
             return _AsyncDriverWithoutServer(_NOWHERE, PREFIX)
-        found = _loop_drivers.setdefault(
+        driver = _loop_drivers.setdefault(
             anchor, PerLoop(partial(AsyncDriver, endpoint, PREFIX), AsyncDriver.aclose)
         )
-    return found.get()
+    return driver.get()
 
 
 def _endpoint(

@@ -114,7 +114,7 @@ def problems(configured: object) -> list[Error]:
         return [Error(msg, hint=hint, id=NOT_A_DICT)]
     unknown = [_unknown(key) for key in configured if key not in ENTRIES]
     checked = (_bad_value(key, configured[key]) for key in ENTRIES if key in configured)
-    found = unknown + [problem for problem in checked if problem is not None]
+    mistakes = unknown + [problem for problem in checked if problem is not None]
     servers = configured.get("SERVERS")
     if "CONNECTION" in configured and isinstance(servers, Mapping) and DEFAULT_SERVER in servers:
         msg = f"{_CONNECTION} and REDIS_LOCKS['SERVERS']['default'] both name the default server."
@@ -127,14 +127,14 @@ def servers_of(configured: object) -> Settings | None:
     if not isinstance(configured, Mapping):
         return None
     try:
-        found = {
+        entries = {
             key.lower(): _read(key, configured[key])
             for key in ("CONNECTION", "SERVERS")
             if key in configured
         }
     except (TypeError, ValueError):
         return None
-    return Settings(**cast("dict[str, Any]", found))
+    return Settings(**cast("dict[str, Any]", entries))
 
 
 def _unknown(key: object) -> Error:

@@ -90,12 +90,12 @@ def single_server(client: object, origin: str) -> redis.Redis:
         )
         raise ImproperlyConfigured(msg)
     try:
-        found = client if isinstance(client, redis.Redis) else blocking_twin(client)
+        blocking = client if isinstance(client, redis.Redis) else blocking_twin(client)
     except LockBackendError as error:
         msg = f"redis_locks: {origin}: {error}"
         raise ImproperlyConfigured(msg) from error
-    if found is None:
+    if blocking is None:
         kind = f"{type(client).__module__}.{type(client).__qualname__}"
         msg = f"redis_locks: {origin} gives a {kind}. {_ADVICE}"
         raise ImproperlyConfigured(msg)
-    return found
+    return blocking

@@ -90,22 +90,22 @@ class QueuedOnCluster:
     async def _keys_of(self, arguments: Sequence[Any]) -> Sequence[Any]:
         try:
             if self._is_async:
-                found = await self._pipe.cluster_client.commands_parser.get_keys(*arguments)
+                keys = await self._pipe.cluster_client.commands_parser.get_keys(*arguments)
             else:
                 client = self._pipe.get_default_node().redis_connection
-                found = self._pipe.commands_parser.get_keys(client, *arguments)
+                keys = self._pipe.commands_parser.get_keys(client, *arguments)
         except _SILENT:
             raise
         except (RedisError, IndexError) as error:
             msg = f"redis-py cannot tell the keys of {arguments[0]}, a command queued for commit(pipe): {error}"
             raise ValueError(msg) from error
-        if not found:
+        if not keys:
             msg = (
                 f"{arguments[0]} has no key that says which node it is for; on a cluster commit(pipe) "
                 "takes only commands with keys in the lock's slot"
             )
             raise ValueError(msg)
-        return list(found)
+        return list(keys)
 
     def empty(self) -> Awaitable[None] | None:
         """Empty the pipeline, or return what does."""

@@ -30,10 +30,10 @@ class PerLoop(Generic[T]):
     def get(self) -> T:
         """Return the object of the running loop."""
         loop = asyncio.get_running_loop()
-        found = self._by_loop.get(id(loop))
+        entry = self._by_loop.get(id(loop))
         # Another loop may have the id of one that was not closed properly.
-        if found is not None and found[0]() is loop:
-            return found[1]
+        if entry is not None and entry[0]() is loop:
+            return entry[1]
         made = self._make()
         guard = self._until_closed(id(loop), made)
         self._by_loop[id(loop)] = (weakref.ref(loop), made, guard)

@@ -80,13 +80,13 @@ def client_of(using: str | None = None) -> Client:
     Connects when it is of a cluster. Raises redis-py's errors, too.
     """
     spec = _spec(using)
-    found = _find(spec)
-    if found.client is None:
+    resolved = _find(spec)
+    if resolved.client is None:
         with _resolving:
-            found = _find(spec)
-            if found.client is None and isinstance(found.endpoint, ClusterEndpoint):
-                found = _found[spec] = found._replace(client=found.endpoint.client())
-    return cast("Client", found.client)
+            resolved = _find(spec)
+            if resolved.client is None and isinstance(resolved.endpoint, ClusterEndpoint):
+                resolved = _found[spec] = resolved._replace(client=resolved.endpoint.client())
+    return cast("Client", resolved.client)
 
 
 def _spec(using: str | None) -> str:
@@ -94,16 +94,16 @@ def _spec(using: str | None) -> str:
 
 
 def _find(spec: str) -> _Resolved:
-    found = _found.get(spec)
-    if found is None:
+    resolved = _found.get(spec)
+    if resolved is None:
         with _resolving:
-            found = _found.get(spec)
-            if found is None:
+            resolved = _found.get(spec)
+            if resolved is None:
                 settings = get_settings()
-                found = _build(spec, settings.servers)
-                endpoint = found.endpoint.with_reply_timeout(settings.reply_timeout)
-                found = _found[spec] = found._replace(endpoint=endpoint)
-    return found
+                resolved = _build(spec, settings.servers)
+                endpoint = resolved.endpoint.with_reply_timeout(settings.reply_timeout)
+                resolved = _found[spec] = resolved._replace(endpoint=endpoint)
+    return resolved
 
 
 def verify(spec: str, servers: Collection[str]) -> None:
@@ -247,20 +247,20 @@ def _from_callable(path: str) -> _Resolved:
 
 def _load_callable(path: str) -> Callable[[], object]:
     try:
-        found = import_string(path)
+        imported = import_string(path)
     except ImportError as error:
         msg = (
             f"redis_locks: {path!r} is neither a cache in CACHES nor a URL, and cannot be "
             f"imported: {error}"
         )
         raise ImproperlyConfigured(msg) from error
-    if not callable(found):
+    if not callable(imported):
         msg = (
-            f"redis_locks: {path} is a {type(found).__name__}; it must be a callable "
+            f"redis_locks: {path} is a {type(imported).__name__}; it must be a callable "
             "without arguments that returns a redis.Redis, a redis.RedisCluster or valkey-py's twin of one."
         )
         raise ImproperlyConfigured(msg)
-    return cast("Callable[[], object]", found)
+    return cast("Callable[[], object]", imported)
 
 
 def _forget(*, setting: str, **_: object) -> None:

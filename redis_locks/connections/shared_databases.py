@@ -42,8 +42,8 @@ def caches_elsewhere() -> dict[str, str]:
         ImproperlyConfigured: The default server cannot be resolved.
     """
     database = _database(resolve(None))
-    found = {alias: sorted(_cleared_by(alias) - {database}) for alias in caches.settings}
-    return {alias: databases[0] for alias, databases in found.items() if databases}
+    cleared = {alias: sorted(_cleared_by(alias) - {database}) for alias in caches.settings}
+    return {alias: databases[0] for alias, databases in cleared.items() if databases}
 
 
 def _cleared_by(alias: str) -> set[str]:

@@ -53,10 +53,10 @@ def _taken_over(request: HttpRequest | None, owner: object) -> list[str]:
     function has a transaction already, or wants none.
     """
     match = getattr(request, "resolver_match", None)
-    found = getattr(getattr(match, "func", None), "_non_atomic_requests", None)
-    if not isinstance(found, OptOuts) or found.owner is not owner:
+    opt_outs = getattr(getattr(match, "func", None), "_non_atomic_requests", None)
+    if not isinstance(opt_outs, OptOuts) or opt_outs.owner is not owner:
         return []
-    opted_out = set(iter(found))
+    opted_out = set(iter(opt_outs))
     return [
         alias
         for alias, configured in connections.settings.items()

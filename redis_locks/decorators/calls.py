@@ -74,7 +74,7 @@ def keywords_of(function: Callable[..., object], *sources: object) -> frozenset[
         ValueError: It does not take any keyword, so no call can give such a field.
     """
     signature = signature_of(function)
-    found: set[str] = set()
+    names: set[str] = set()
     for source in sources:
         if not isinstance(source, str):
             continue
@@ -83,8 +83,8 @@ def keywords_of(function: Callable[..., object], *sources: object) -> frozenset[
             parameter = signature.parameters.get(field.root)
             if parameter is None or parameter.kind in _VARIADIC:
                 _getter(signature, template, field)
-                found.add(field.root)
-    return frozenset(found)
+                names.add(field.root)
+    return frozenset(names)
 
 
 def _called(

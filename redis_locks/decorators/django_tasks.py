@@ -171,7 +171,7 @@ def _unique(kind: Any) -> Any:
     as_json: Function = import_string(f"{utils}.normalize_json")
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class UniqueTask(kind):  # type: ignore[misc]
+    class QueuedOnce(kind):  # type: ignore[misc]
         """A task that is queued once: `enqueue` returns None while a message is queued."""
 
         queue: Queue
@@ -203,7 +203,7 @@ def _unique(kind: Any) -> Any:
             # In the thread of the transaction, as Django's own backends do.
             return await sync_to_async(self.enqueue)(*args, **kwargs)
 
-    return UniqueTask
+    return QueuedOnce
 
 
 def _again(path: str, changed: Mapping[str, Any]) -> Any:

@@ -99,8 +99,10 @@ def check_alerts(*, using: str | None = None) -> list[AlertEvent]:
     try:
         require_answer(using, ANSWERS_WITHIN)
         figures = _Figures(rules, using)
-        found = {rule.label: troubles for rule in rules if (troubles := figures.troubles(rule))}
-        noted = blocking_answer(using, partial(_note, names=tuple(found)))
+        troubles_of = {
+            rule.label: troubles for rule in rules if (troubles := figures.troubles(rule))
+        }
+        noted = blocking_answer(using, partial(_note, names=tuple(troubles_of)))
     except LockBackendError as error:
         return _unreachable(rules, using, str(error))
     back = _gone.pop(using, None)
@@ -111,8 +113,8 @@ def check_alerts(*, using: str | None = None) -> list[AlertEvent]:
     firing = []
     for name, since, state in noted:
         # A process with other rules may have noted one that is not known here.
-        if name in found:
-            firing.append(_event(by_name[name], since, found[name]))
+        if name in troubles_of:
+            firing.append(_event(by_name[name], since, troubles_of[name]))
             if state == "firing":
                 _tell(firing[-1])
         elif name in by_name:
@@ -192,8 +194,8 @@ class _Figures:
             return self._events(rule)
         look = self._wait if rule.rule == "oldest_wait" else self._hold
         looked = (look(rule, lock) for lock in self._locks if matches(rule.locks, lock.name))
-        found = [trouble for trouble in looked if trouble]
-        return sorted(found, key=lambda trouble: -trouble.value)
+        existing = [trouble for trouble in looked if trouble]
+        return sorted(existing, key=lambda trouble: -trouble.value)
 
     def _wait(self, rule: LockAlert, lock: Summary) -> _Trouble | None:
         if lock.waiting < rule.waiters or lock.oldest_wait <= rule.above:

@@ -75,11 +75,11 @@ def diagnose(*, using: str | None = None) -> list[Finding]:
     """
     with ExitStack() as stack:
         try:
-            found = bounded(_ANSWERS_WITHIN, partial(probes, using), using)
+            reached = bounded(_ANSWERS_WITHIN, partial(probes, using), using)
         except (LinkBroken, LockBackendError) as failure:
             fix = f"Start the cluster, or correct {get_settings().entry(using)}."
             return [Finding(REACHABLE, *error(f"{reason(failure)}.", fix))]
-        opened = [stack.enter_context(closing(probe)) for probe in found]
+        opened = [stack.enter_context(closing(probe)) for probe in reached]
         return list(_findings(opened))
 
 

@@ -30,13 +30,13 @@ class _Sample(NamedTuple):
 
 def _samples(probe: Probe) -> list[_Sample]:
     """Ask for the time some times; a right to it is needed anyway."""
-    found = []
+    samples = []
     for _ in range(_SAMPLES):
         sent, since = time.time(), time.monotonic()
         seconds, microseconds = probe.client.time()
         took = time.monotonic() - since
-        found.append(_Sample(took, seconds + microseconds / 1_000_000 - (sent + took / 2)))
-    return found
+        samples.append(_Sample(took, seconds + microseconds / 1_000_000 - (sent + took / 2)))
+    return samples
 
 
 def latency(probe: Probe) -> Outcome:

@@ -46,20 +46,20 @@ def _spread(probe: Probe) -> Outcome:
     state = probe.client.execute_command("CLUSTER INFO")["cluster_state"]
     if state != "ok":
         return error(f"The state of the cluster is {state}.", "See CLUSTER INFO on its nodes.")
-    found = spread(probe.using)
-    homeless = found.pop(None, 0)
+    counts = spread(probe.using)
+    homeless = counts.pop(None, 0)
     if homeless:
         return error(
             f"{homeless} of {probe.settings.partitions} partitions have no master.",
             "See CLUSTER SLOTS; each slot needs a node.",
         )
-    shares = ", ".join(f"{host}:{port} {count}" for (host, port), count in _sorted(found))
+    shares = ", ".join(f"{host}:{port} {count}" for (host, port), count in _sorted(counts))
     if probe.settings.partitions == 1:
         return warning(
             f"All locks are on one node ({shares}), because REDIS_LOCKS['PARTITIONS'] is 1.",
             f"Stop all processes and set it to {_GOOD_PARTITIONS}, to use all masters.",
         )
-    return ok(f"The partitions are spread over {len(found)} masters: {shares}.")
+    return ok(f"The partitions are spread over {len(counts)} masters: {shares}.")
 
 
 def _sorted(found: Mapping[Address | None, int]) -> list[tuple[Address, int]]:

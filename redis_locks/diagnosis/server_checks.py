@@ -56,9 +56,9 @@ def scripting(probe: Probe) -> Outcome:
 def version(probe: Probe) -> Outcome:
     """Check that the scripts' commands are there."""
     server, number = str(probe.hello["server"]), str(probe.hello["version"])
-    found = tuple(int(part) for part in re.findall(r"\d+", number)[:2])
+    release = tuple(int(part) for part in re.findall(r"\d+", number)[:2])
     # Valkey began with 7.2.
-    if server == "redis" and found < OLDEST:
+    if server == "redis" and release < OLDEST:
         return error(
             f"{server} {number} is too old: the scripts use PEXPIRETIME.",
             "Upgrade to Redis 7.0 or later, or to Valkey.",

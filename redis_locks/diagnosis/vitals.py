@@ -33,9 +33,9 @@ def vitals(*, using: str | None = None) -> Vitals | None:
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    found = probes(using)
+    opened = probes(using)
     try:
-        probe = found[0]
+        probe = opened[0]
         name = f"{str(probe.hello['server']).capitalize()} {probe.hello['version']}"
         started = monotonic()
         probe.client.ping()
@@ -55,5 +55,5 @@ def vitals(*, using: str | None = None) -> Vitals | None:
     except (redis_errors.RedisError, KeyError):
         return None
     finally:
-        for each in found:
+        for each in opened:
             each.close()

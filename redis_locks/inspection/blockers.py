@@ -115,10 +115,10 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    found = queues(using=using, most=FEW_QUEUES)
-    known = [name for name in found.contended if name != lock.name]
+    listing = queues(using=using, most=FEW_QUEUES)
+    known = [name for name in listing.contended if name != lock.name]
     others = known[:MOST_LOCKS_SEARCHED]
-    whole = found.whole and len(known) == len(others)
+    whole = listing.whole and len(known) == len(others)
     most = max(1, MOST_PAIRS // max(1, len(lock.holders)))
     looked_at, left = [replace(lock, waiters=lock.waiters[:most])], MOST_PAIRS_NEARBY
     few = locks(names=others, using=using)

@@ -226,12 +226,12 @@ def search(
     states = {
         lock.name: LockState.of(lock, lately, since.get(lock.name)) for lock in everything.locks
     }
-    found = [lock for lock in everything.locks if matching.keeps(lock)]
+    matching_locks = [lock for lock in everything.locks if matching.keeps(lock)]
     if order == TROUBLE:
-        found.sort(key=lambda lock: _trouble(lock, states[lock.name], lately))
+        matching_locks.sort(key=lambda lock: _trouble(lock, states[lock.name], lately))
     else:
-        found.sort(key=_KEYS[order])
-    return Search(everything, found, lately, everything.whole or one, states, using)
+        matching_locks.sort(key=_KEYS[order])
+    return Search(everything, matching_locks, lately, everything.whole or one, states, using)
 
 
 def _trouble(lock: Summary, state: LockState, lately: Recent) -> tuple[int, float, float, float]:
@@ -272,7 +272,7 @@ def groups(locks: Iterable[Summary]) -> list[Group]:
     by_pattern: dict[str, list[Summary]] = {}
     for lock in locks:
         by_pattern.setdefault(pattern_of(lock.name), []).append(lock)
-    found = [
+    alike_groups = [
         Group(
             pattern,
             len(alike),
@@ -285,7 +285,7 @@ def groups(locks: Iterable[Summary]) -> list[Group]:
         for pattern, alike in by_pattern.items()
     ]
     return sorted(
-        found,
+        alike_groups,
         key=lambda group: (
             not group.waiting,
             -group.oldest_wait,

@@ -113,11 +113,11 @@ async def _locks(
             indexed += await indexed_in(backend, driver, keys, most=left, lengths=False)
         names = sorted(indexed)
     names = names[:limit]
-    found: list[LockInfo] = []
+    in_use: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
         part = names[start : start + _CHUNK]
-        found += _in_use(part, await _snapshots(backend, driver, part, MOST_WAITERS_LISTED))
-    return found
+        in_use += _in_use(part, await _snapshots(backend, driver, part, MOST_WAITERS_LISTED))
+    return in_use
 
 
 async def read_names(backend: Backend, driver: Driver) -> list[str]:
@@ -127,10 +127,10 @@ async def read_names(backend: Backend, driver: Driver) -> list[str]:
 
 async def read_queues(backend: Backend, driver: Driver, *, lengths: bool = True) -> dict[str, int]:
     """Return the length of the queue of each lock of all partitions, or 0, sorted by name."""
-    found: dict[str, int] = {}
+    lengths_by_name: dict[str, int] = {}
     for keys in backend.partitions():
-        found |= await indexed_in(backend, driver, keys, most=None, lengths=lengths)
-    return dict(sorted(found.items()))
+        lengths_by_name |= await indexed_in(backend, driver, keys, most=None, lengths=lengths)
+    return dict(sorted(lengths_by_name.items()))
 
 
 async def indexed_in(
@@ -140,15 +140,15 @@ async def indexed_in(
 
     They come in the order in which their leases end.
     """
-    found: dict[str, int] = {}
+    lengths_by_name: dict[str, int] = {}
 
     def take(names: dict[str, int]) -> bool:
-        found.update(names)
-        return most is not None and len(found) >= most
+        lengths_by_name.update(names)
+        return most is not None and len(lengths_by_name) >= most
 
     if most != 0:
         await read_index(backend, driver, keys, take, lengths=lengths)
-    return dict(islice(found.items(), most))
+    return dict(islice(lengths_by_name.items(), most))
 
 
 async def read_index(
@@ -208,7 +208,7 @@ async def read_whole(
     """
     if names is None:
         names = await read_names(backend, driver)
-    found: list[LockInfo] = []
+    in_use: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
         part = names[start : start + _CHUNK]
         first = await _snapshots(backend, driver, part, MOST_WAITERS_LISTED)
@@ -218,8 +218,8 @@ async def read_whole(
             snapshots.update(zip(together, more, strict=True))
         for name, listed in snapshots.items():
             snapshot = listed if listed.is_whole else await _whole(backend, driver, name)
-            found += _in_use([name], [snapshot])
-    return found
+            in_use += _in_use([name], [snapshot])
+    return in_use
 
 
 def _small_crowds(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[list[str]]:
@@ -245,8 +245,8 @@ def _small_crowds(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[list[st
 
 async def holding_tokens(backend: Backend, driver: Driver, name: str) -> list[str]:
     """Return the tokens of all holders of a lock."""
-    found = await _whole(backend, driver, name, place=NO_PLACE)
-    return [token for token, _, _ in found.holders]
+    snapshot = await _whole(backend, driver, name, place=NO_PLACE)
+    return [token for token, _, _ in snapshot.holders]
 
 
 async def _whole(

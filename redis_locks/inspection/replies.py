@@ -100,10 +100,10 @@ async def names_part(
     ((packed, last, queues),) = await link.call(scripts.NAMES, (keys, words))
     if not packed:
         return {}, ends_ms
-    found = [listed(name) for name in _text(packed).split("\0")]
+    names = [listed(name) for name in _text(packed).split("\0")]
     if not lengths:
-        return dict.fromkeys(found, 0), _milliseconds(last)
-    return dict(zip(found, map(int, queues.split()), strict=True)), _milliseconds(last)
+        return dict.fromkeys(names, 0), _milliseconds(last)
+    return dict(zip(names, map(int, queues.split()), strict=True)), _milliseconds(last)
 
 
 async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, int]]:
@@ -122,13 +122,13 @@ async def summaries(link: Link, keys: Keys, *, in_cluster: bool) -> tuple[int, d
     ((at, packed),) = await link.call(scripts.SURVEY, (keys, argv("", int(not in_cluster))))
     at_ms = int(at)
     fields = _text(packed).split("\0") if packed else []
-    found = {}
+    by_name = {}
     for name, waiting, since, holding, held, ends, lease, held_by, waited_for_by, *more in zip(
         *[iter(fields)] * _SUMMARY, strict=True
     ):
         name = listed(name)  # noqa: PLW2901 - the same text
         gone, several, unseen = more
-        found[name] = Summary(
+        by_name[name] = Summary(
             name,
             int(waiting),
             _age(at_ms, since),
@@ -142,7 +142,7 @@ async def summaries(link: Link, keys: Keys, *, in_cluster: bool) -> tuple[int, d
             tuple(several.split()),
             int(unseen),
         )
-    return at_ms, found
+    return at_ms, by_name
 
 
 def _age(at_ms: int, since_ms: str) -> float:

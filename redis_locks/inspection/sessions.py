@@ -107,10 +107,10 @@ async def ablocking(session: str, *, using: str | None = None) -> list[HolderInf
 
 async def read_parties(backend: Backend, driver: Driver) -> Parties:
     """Return everybody who holds or waits."""
-    found = await read_whole(backend, driver)
+    locks = await read_whole(backend, driver)
     return Parties(
-        tuple(holder for lock in found for holder in lock.holders),
-        tuple(waiter for lock in found for waiter in lock.waiters),
+        tuple(holder for lock in locks for holder in lock.holders),
+        tuple(waiter for lock in locks for waiter in lock.waiters),
     )
 
 

@@ -214,12 +214,12 @@ def contended(*, using: str | None = None) -> tuple[list[LockInfo], bool]:
 
 
 async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named | None) -> Survey:
-    found = await _queues(backend, driver, most=max(most, FEW_QUEUES))
-    chosen = tuple(found.lengths)
-    whole = found.whole and len(chosen) <= most
+    index = await _queues(backend, driver, most=max(most, FEW_QUEUES))
+    chosen = tuple(index.lengths)
+    whole = index.whole and len(chosen) <= most
     if not whole:
         asked = await _names(backend, driver, named, named.most or most) if named else ()
-        others = () if named and named.alone else (*found.contended, *chosen)
+        others = () if named and named.alone else (*index.contended, *chosen)
         chosen = tuple(islice(dict.fromkeys((*asked, *others)), most))
     parts = [
         await backend.ask(
@@ -235,15 +235,15 @@ async def _survey(backend: Backend, driver: Driver, *, most: int, named: Named |
         for read_ms, read in parts
         for name, lock in read.items()
     }
-    waiting = found.lengths | {lock.name: lock.waiting for lock in locks.values()}
+    waiting = index.lengths | {lock.name: lock.waiting for lock in locks.values()}
     return Survey(
         at_ms / 1000,
         tuple(locks[name] for name in sorted(locks)),
-        len(locks) if whole else found.total,
+        len(locks) if whole else index.total,
         crowd(locks.values(), (length for name, length in waiting.items() if name not in locks)),
         sum(map(bool, waiting.values())),
         whole,
-        found.whole,
+        index.whole,
     )
 
 
@@ -279,12 +279,12 @@ async def _queues(backend: Backend, driver: Driver, *, most: int) -> Queues:
 
 async def _names(backend: Backend, driver: Driver, named: Named, most: int) -> Sequence[str]:
     """Return names that a search asks for, `most` at most, and the literal one first."""
-    found: dict[str, None] = {}
+    matching: dict[str, None] = {}
     if named.literal:
         with suppress(ValueError):
-            found |= dict.fromkeys(both_forms(validate_name(named.text)))
+            matching |= dict.fromkeys(both_forms(validate_name(named.text)))
     if named.alone:
-        return tuple(found)
+        return tuple(matching)
     partitions = backend.partitions()
     for keys in partitions:
         looked = 0
@@ -292,16 +292,16 @@ async def _names(backend: Backend, driver: Driver, named: Named, most: int) -> S
         def take(names: dict[str, int]) -> bool:
             nonlocal looked
             looked += len(names)
-            found.update(dict.fromkeys(name for name in names if named.test(named.text, name)))
-            return looked >= MOST_NAMES // len(partitions) or len(found) >= most
+            matching.update(dict.fromkeys(name for name in names if named.test(named.text, name)))
+            return looked >= MOST_NAMES // len(partitions) or len(matching) >= most
 
         await read_index(backend, driver, keys, take, lengths=False)
-    return tuple(islice(found, most))
+    return tuple(islice(matching, most))
 
 
 async def _contended(backend: Backend, driver: Driver) -> tuple[list[LockInfo], bool]:
-    found = await _queues(backend, driver, most=MOST)
-    names = found.contended[:FEW]
+    index = await _queues(backend, driver, most=MOST)
+    names = index.contended[:FEW]
     locks = await read_whole(backend, driver, sorted(names))
-    whole = found.whole and len(names) == len(found.contended)
+    whole = index.whole and len(names) == len(index.contended)
     return [lock for lock in locks if lock.waiting], whole

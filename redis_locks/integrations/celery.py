@@ -163,8 +163,8 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
 def _name_in(request: Any) -> str | None:
     """Return the name of the lock of the message that a task or a worker's request is of."""
     # An eager task has its headers in one piece.
-    found = request.get(HEADER) or (request.get("headers") or {}).get(HEADER)
-    return str(found) if found else None
+    name = request.get(HEADER) or (request.get("headers") or {}).get(HEADER)
+    return str(name) if name else None
 
 
 def _make_room(*, sender: Any, request: Any, **_: object) -> None:

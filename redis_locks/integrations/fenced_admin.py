@@ -102,11 +102,11 @@ class FencedModelAdmin(_Base):
         Each runs under the locks of the rows that are chosen, and its writes are fenced.
         """
         where = {} if action_location is None else {"action_location": action_location}
-        found: dict[str, Any] = super().get_actions(request, **where)
+        actions: dict[str, Any] = super().get_actions(request, **where)
         # Deletion takes the locks itself, for any number of rows.
         return {
             name: action if name == "delete_selected" else self._under_locks(action)
-            for name, action in found.items()
+            for name, action in actions.items()
         }
 
     def _under_locks(self, action: Any) -> Any:

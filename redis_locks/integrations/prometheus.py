@@ -112,16 +112,16 @@ class ServerMetrics(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Ask the server; blocks for a round trip per 25 locks, of which it looks at 10,000 at most."""
         try:
-            found = survey(using=self._using)
+            seen = survey(using=self._using)
         except LockBackendError:
             return self._gauges(0)
-        oldest = found.oldest
+        oldest = seen.oldest
         return self._gauges(
             1,
-            found.held,
-            found.waiting,
+            seen.held,
+            seen.waiting,
             oldest.oldest_wait if oldest else 0.0,
-            max((lock.held_for for lock in found.locks), default=0.0),
+            max((lock.held_for for lock in seen.locks), default=0.0),
         )
 
     def _gauges(self, *values: float) -> Iterator[GaugeMetricFamily]:

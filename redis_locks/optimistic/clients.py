@@ -173,13 +173,13 @@ def source_of(using: Using) -> Source:
             the keys may be in the database of a cache as well.
     """
     if using is None or isinstance(using, str):
-        found = _named.get(using)
-        if found is None:
+        known = _named.get(using)
+        if known is None:
             made = _source(client_of(using))
             if using is None:
                 _require_only_database(made)
-            found = _named.setdefault(using, made)
-        return found
+            known = _named.setdefault(using, made)
+        return known
     source = _given.get(using)
     if source is None:
         source = _given.setdefault(using, _source(using))

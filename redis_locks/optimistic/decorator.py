@@ -28,18 +28,19 @@ from redis_locks.locks.with_blocks import refuse_in_loop
 from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.signatures import (
     Args,
+    FirstPacketOf,
     Kwargs,
     Read,
     Watch,
+    first_packet_of,
     label,
-    question_of,
     require_function,
     several,
     text_of,
     without_pipeline,
 )
 from redis_locks.optimistic.transaction import (
-    Question,
+    FirstPacket,
     Transaction,
     checked_using,
     options_of,
@@ -188,7 +189,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     def _planner(self, transaction: Callable[..., Any]) -> Callable[[Args, Kwargs], Transaction]:
         """Return what makes a plan of a call's arguments; templates are over those of `transaction`."""
         options, using, name = self._options, self._using, label(transaction)
-        question = question_of(transaction, self._watch, self._read)
+        first_packet = first_packet_of(transaction, self._watch, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
         escalate_to = text_of(transaction, "escalate_to", self._escalate_to)
         if isinstance(question, Question) and operation_id is None and escalate_to is None:

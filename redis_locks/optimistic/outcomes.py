@@ -57,12 +57,12 @@ def is_applied(replies: Sequence[Any], pipe: Any) -> bool:
 
 def replies_of(pipe: Any, answers: Sequence[Any]) -> list[Any]:
     """Return the replies to what was queued, as redis-py's callbacks shape them; some of those of asyncio are to be awaited."""
-    found = []
+    replies = []
     for (words, options), reply in zip(pipe.command_stack, answers, strict=False):
         callback = pipe.response_callbacks.get(str(words[0]).upper())
         given = {name: value for name, value in options.items() if name not in _FOR_REDIS_PY}
-        found.append(reply if callback is None else callback(reply, **given))
-    return found
+        replies.append(reply if callback is None else callback(reply, **given))
+    return replies
 
 
 _FOR_REDIS_PY = {"keys", EMPTY_RESPONSE, NEVER_DECODE}
@@ -84,11 +84,11 @@ def shaped(
 
     Raises as `require_answers`.
     """
-    found = []
+    values = []
     for name, reply in zip(names, replies, strict=True):
         if isinstance(reply, RedisError):
             raise told(reply, link)
         # Not by the dictionary's own method, which first turns each name into capitals.
         callback = dict.get(callbacks, name)
-        found.append(reply if callback is None else callback(reply))
-    return found
+        values.append(reply if callback is None else callback(reply))
+    return values

@@ -118,7 +118,7 @@ async def conflict_rates(
     except (LinkBroken, LinkFailed) as error:
         msg = f"{source.description} does not answer: {error}"
         raise LockBackendError(msg) from error
-    return conflicts.rates(found)
+    return conflicts.rates(scores)
 
 
 class _Call:
@@ -146,9 +146,9 @@ class _Call:
         given = plan.operation_id
         self._operation = operation = Operation(given and server_name(given, "operation"))
         self._prefix = get_settings().prefix
-        marker = operation_key(self._prefix, plan.question.tag, operation.id)
+        marker = operation_key(self._prefix, plan.first_packet.tag, operation.id)
         if not source.is_one_server:
-            source.require_one_slot((*plan.keys, marker, *plan.question.keys_read))
+            source.require_one_slot((*plan.keys, marker, *plan.first_packet.keys_read))
         self._marker = bulk(marker)
         self._started = 0.0
 
@@ -202,7 +202,7 @@ class _Call:
         # Nobody else knows an id that we made: look only if an EXEC of ours went unanswered.
         looks = self._operation.given or self._sent is not None
         first = 2 if looks else 1
-        packet = question.watch + self._marker
+        packet = first_packet.watch + self._marker
         if looks:
             packet += getting(self._marker)
         link, replies = await _asked(driver, packet + question.reads, first + len(question.names))
@@ -211,7 +211,7 @@ class _Call:
             require_answers(replies[:first], link)
             if looks and (applied := self._applied(replies[1])):
                 return applied
-            pipe.read = shaped(replies[first:], question.names, pipe.response_callbacks, link)
+            pipe.read = shaped(replies[first:], first_packet.names, pipe.response_callbacks, link)
             value = self._function(pipe)
             if value is not None and isawaitable(value):
                 value = await self._awaited(value)
@@ -385,8 +385,8 @@ class _Call:
             await self._count_apart(self._conflicts + 1)
         if not self._plan.options.replies:
             return Applied(value)
-        found = replies_of(pipe, replies[-1])
-        return Applied([await each if isawaitable(each) else each for each in found])
+        answers = replies_of(pipe, replies[-1])
+        return Applied([await each if isawaitable(each) else each for each in answers])
 
     async def _load_scripts(self, pipe: Any) -> None:
         loading = pipe.load_scripts()

@@ -13,7 +13,7 @@ from redis_locks.drivers.server_link import pack_words
 from redis_locks.locks.data_commands import Command, checked_commands
 from redis_locks.locks.reads import plain_reads
 from redis_locks.optimistic.packets import bulk, watching
-from redis_locks.optimistic.transaction import Question, Reads, names_of, require_keys, tag_of
+from redis_locks.optimistic.transaction import FirstPacket, Reads, names_of, require_keys, tag_of
 from redis_locks.values.keys import validate_name
 
 Args = tuple[Any, ...]
@@ -76,11 +76,13 @@ def text_of(
 
 
 Keys = tuple[str, ...]
-QuestionOf = Callable[[Args, Kwargs], Question]
+FirstPacketOf = Callable[[Args, Kwargs], FirstPacket]
 
 
-def question_of(transaction: Callable[..., Any], watch: Watch, read: Read) -> Question | QuestionOf:
-    """Return what makes a call's question from its arguments; or the question, if it is the same for each call.
+def first_packet_of(
+    transaction: Callable[..., Any], watch: Watch, read: Read
+) -> FirstPacket | FirstPacketOf:
+    """Return what makes a call's first packet from its arguments, or the packet, if all calls have one.
 
     Raises:
         TypeError: `watch` is neither a template, nor several, nor a callable; or `read` no list of
@@ -98,8 +100,8 @@ def question_of(transaction: Callable[..., Any], watch: Watch, read: Read) -> Qu
     return question if any(map(_is_template, texts)) else question((), {})
 
 
-def _filled_in(texts: Texts, watched: int, commands: Reads) -> QuestionOf:
-    """Return what makes a call's question of the first texts, which are watched, and of commands."""
+def _filled_in(texts: Texts, watched: int, commands: Reads) -> FirstPacketOf:
+    """Return what makes a call's first packet of the first texts, which are watched, and of commands."""
     numbers = {text: number for number, text in enumerate(texts)}
     renderers, names = tuple(texts.values()), names_of(commands)
     watch = watching(watched + 1) + b"%b" * watched
@@ -114,14 +116,14 @@ def _filled_in(texts: Texts, watched: int, commands: Reads) -> QuestionOf:
             else:
                 reads += pack_words((word,)).replace(b"%", b"%%")
 
-    def question(args: Args, kwargs: Kwargs) -> Question:
-        found = [render(args, kwargs)[0] for render in renderers]
-        words = tuple(map(bulk, found))
-        keys = tuple(dict.fromkeys(found[:watched]))
+    def first_packet(args: Args, kwargs: Kwargs) -> FirstPacket:
+        filled_in = [render(args, kwargs)[0] for render in renderers]
+        words = tuple(map(bulk, filled_in))
+        keys = tuple(dict.fromkeys(filled_in[:watched]))
         commands = reads % tuple([words[number] for number in filled])
-        return Question(keys, watch % words[:watched], commands, names, tag_of(keys))
+        return FirstPacket(keys, watch % words[:watched], commands, names, tag_of(keys))
 
-    return question
+    return first_packet
 
 
 Texts = dict[bytes | str, NamesRenderer]
@@ -149,9 +151,9 @@ def _keys_of(transaction: Callable[..., Any], watch: Watch) -> Callable[[Args, K
         return _renderer(transaction, "watch", *_templates(watch))
 
     def keys(args: Args, kwargs: Kwargs) -> Keys:
-        found = several(watch(*args, **kwargs))
-        require_keys(found)
-        return found
+        watched = several(watch(*args, **kwargs))
+        require_keys(watched)
+        return watched
 
     return keys
 
@@ -163,8 +165,8 @@ def _reads_of(transaction: Callable[..., Any], read: Read) -> Callable[[Args, Kw
     texts = _texts(transaction, (), commands)
 
     def reads(args: Args, kwargs: Kwargs) -> Reads:
-        found = {text: render(args, kwargs)[0] for text, render in texts.items()}
-        return tuple(tuple(found.get(word, word) for word in words) for words in commands)
+        values = {text: render(args, kwargs)[0] for text, render in texts.items()}
+        return tuple(tuple(values.get(word, word) for word in words) for words in commands)
 
     return reads
 

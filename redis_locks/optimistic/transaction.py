@@ -90,7 +90,7 @@ class Question:
     """What places the operation's key in the slot of the others."""
 
     @classmethod
-    def of(cls, keys: tuple[str, ...], commands: Reads) -> Question:
+    def of(cls, keys: tuple[str, ...], commands: Reads) -> FirstPacket:
         """Return what watches these keys, which are checked, and sends these commands."""
         watch = watching(len(keys) + 1) + b"".join(map(bulk, keys))
         return cls(keys, watch, b"".join(map(pack, commands)), names_of(commands), tag_of(keys))
@@ -131,7 +131,7 @@ class Transaction:
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys to watch."""
-        return self.question.keys
+        return self.first_packet.keys
 
     @property
     def lock_using(self) -> str | None:

@@ -58,13 +58,13 @@ class FencedRows(Generic[M]):
             DoesNotExist: No row matches.
             MultipleObjectsReturned: More than one row matches; none is touched.
         """
-        found = FencedRows(self._for_write().filter(*args, **kwargs), self._hold)
-        with transaction.atomic(using=found._rows.db):
-            found.update()
+        rows = FencedRows(self._for_write().filter(*args, **kwargs), self._hold)
+        with transaction.atomic(using=rows._rows.db):
+            rows.update()
             try:
-                return _of_this_hold(found._rows, self._hold).get()
+                return _of_this_hold(rows._rows, self._hold).get()
             except ObjectDoesNotExist:
-                _refuse_stale(found._rows, fencing_token_of(self._hold))
+                _refuse_stale(rows._rows, fencing_token_of(self._hold))
                 raise
 
     def update(self, /, **values: Any) -> int:
@@ -184,17 +184,17 @@ def _batches(things: Sequence[Any]) -> Iterable[list[Any]]:
 
 
 def _without_fence(fields: Iterable[str]) -> list[str]:
-    found = list(fields)
-    if FENCE in found:
+    names = list(fields)
+    if FENCE in names:
         msg = f"{FENCE} must not be one of the fields: the hold writes it"
         raise ValueError(msg)
-    return found
+    return names
 
 
 def _attname(model: type[models.Model], field: str) -> str:
     """Return the attribute that has a field's value."""
-    found: Any = model._meta.pk if field == "pk" else model._meta.get_field(field)
-    return str(found.attname)
+    column: Any = model._meta.pk if field == "pk" else model._meta.get_field(field)
+    return str(column.attname)
 
 
 def _find(rows: models.QuerySet[Any], objs: Sequence[Any], unique: Sequence[str]) -> None:
@@ -207,9 +207,9 @@ def _find(rows: models.QuerySet[Any], objs: Sequence[Any], unique: Sequence[str]
     every = rows.model._base_manager.using(rows.db).filter(reduce(or_, same))
     # As the database compares them: it may have another type, such as a text for a number.
     to_python = [rows.model._meta.get_field(name).to_python for name in unique]
-    found = {tuple(key): pk for pk, *key in every.values_list("pk", *unique)}
+    pks = {tuple(key): pk for pk, *key in every.values_list("pk", *unique)}
     for each, key in zip(objs, wanted, strict=True):
-        pk = found.get(tuple(convert(value) for convert, value in zip(to_python, key, strict=True)))
+        pk = pks.get(tuple(convert(value) for convert, value in zip(to_python, key, strict=True)))
         if pk is None:
             msg = (
                 f"{rows.model._meta.label} with {', '.join(unique)} = {key!r} was not inserted, and there is "

@@ -106,13 +106,13 @@ def token_around(instance: Model, database: str) -> int | None:
 
 def _row_locks(instance: Model, database: str) -> set[str]:
     """Return the names of the locks of a row, and of its model: also those of the parent that has the fence."""
-    found: set[str] = set()
+    names: set[str] = set()
     owner: Any = instance._meta.get_field(FENCE).model
     for model in {type(instance), owner}:
         pk = getattr(instance, model._meta.pk.attname) if model is owner else instance.pk
         if pk is not None:
-            found.update(row_of(model, database, pk))
-    return found
+            names.update(row_of(model, database, pk))
+    return names
 
 
 def _lost(name: str, token: int) -> StaleHold:

@@ -106,7 +106,7 @@ class Locking(Generic[M]):
         found: list[M] = []
         readings: list[RowHolds] = []
         try:
-            while most is None or len(found) < most:
+            while most is None or len(locked_rows) < most:
                 since = monotonic()
                 candidates = await _read(side, self._candidates, seen)
                 if not candidates:
@@ -115,7 +115,7 @@ class Locking(Generic[M]):
                 left = None if most is None else most - len(found)
                 locked = await self._lock(side, holds, candidates, wait, until, since, left)
                 rows = await self._still(side, locked)
-                found += rows[:left]
+                locked_rows += rows[:left]
                 if not rows:
                     await _let_go(side, readings.pop().to_release)
                 elif not self.skip_locked or left is None:

@@ -52,12 +52,12 @@ class RowHolds:
             LockError: The caller has locked a row in a weaker mode, so it would wait for itself.
             LockLost: The transaction's hold is lost, and so is its work.
         """
-        found = [row for row in rows if not self._has(row)]
-        if found:
+        missing = [row for row in rows if not self._has(row)]
+        if missing:
             self.refuse_own(
-                found, "row locks cannot be upgraded: lock it in the stronger mode first"
+                missing, "row locks cannot be upgraded: lock it in the stronger mode first"
             )
-        return found
+        return missing
 
     def refuse_own(self, rows: Sequence[Row], advice: str) -> None:
         """Raise LockError with this advice if the caller itself has a lock that excludes those of `rows`."""

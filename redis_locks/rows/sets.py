@@ -111,15 +111,15 @@ class RowSet(Lock):
         request = lease.request
         places = {name: place for place, name in enumerate(self._names)}
         wanted = [sorted({places[name] for row in group for name in row}) for group in groups]
-        won, found = await _take(side.driver, request, wanted, most, since)
+        won, granted = await _take(side.driver, request, wanted, most, since)
         if won is None:
-            return None, found
-        chosen = RowSet(rows_in(groups[number] for number in found), self.row_mode, **self._given)
+            return None, granted
+        chosen = RowSet(rows_in(groups[number] for number in granted), self.row_mode, **self._given)
         names = chosen._names
         plan = chosen._plan_for(side.backend, (names, side.backend.keys(*names)))
         hold = chosen._hold_of(side, plan, token=request.token)
         await hold.lease.have(side.driver, won, hold, side.where)
-        return hold, found
+        return hold, granted
 
 
 async def _take(

@@ -119,8 +119,8 @@ class QuerySource(Generic[M]):
             rows = rows[: self.limit + more]
         if self._multiply and rows.query.is_sliced:
             # The slice is of rows, and each needs all of its lines.
-            found = [each.pk for each in read_rows(rows, ())]
-            rows = self._all.filter(among(found)) if found else rows.none()
+            pks = [each.pk for each in read_rows(rows, ())]
+            rows = self._all.filter(among(pks)) if pks else rows.none()
         return self._read(rows)
 
     def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
@@ -128,10 +128,10 @@ class QuerySource(Generic[M]):
         rows = self._all.filter(among([candidate.pk for candidate in locked]))
         now = self._read(rows) if self._related else list(locked)
         # Rows of values() have no identity: count each by its place.
-        found: Iterable[Any] = rows
+        current: Iterable[Any] = rows
         each = {
             _identity(row) if isinstance(row, Model) else place: row
-            for place, row in enumerate(found)
+            for place, row in enumerate(current)
         }
         return list(each.values())[: self._at_most], now
 

@@ -75,8 +75,8 @@ class Record(NamedTuple):
     def find(self) -> str | None:
         """Return the stored result of the job as text; None if there is no row."""
         rows = self.model._base_manager.using(router.db_for_write(self.model))
-        found = rows.filter(pk=self._key, expires_at__gt=timezone.now())
-        return found.values_list("result", flat=True).first()
+        done = rows.filter(pk=self._key, expires_at__gt=timezone.now())
+        return done.values_list("result", flat=True).first()
 
     @property
     def _key(self) -> str:
@@ -98,8 +98,8 @@ class Record(NamedTuple):
                 rows.create(pk=self._key, **ours)
         except IntegrityError:
             # A plain read might not see what was committed since this transaction began.
-            found = rows.select_for_update().filter(pk=self._key).values_list("result", flat=True)
-            done: str | None = found.first()
+            results = rows.select_for_update().filter(pk=self._key).values_list("result", flat=True)
+            done: str | None = results.first()
             if done is None:
                 raise
             return done

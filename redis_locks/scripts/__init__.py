@@ -56,11 +56,11 @@ def _expanded(package: str, name: str) -> bytes:
     included: set[bytes] = set()
 
     def part(match: re.Match[bytes]) -> bytes:
-        found = match[1]
-        if found in included:
+        name = match[1]
+        if name in included:
             return b""
-        included.add(found)
-        return _INCLUDE.sub(part, _read(package, found.decode()))
+        included.add(name)
+        return _INCLUDE.sub(part, _read(package, name.decode()))
 
     return _INCLUDE.sub(part, _read(package, name))
 

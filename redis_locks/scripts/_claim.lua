@@ -1,4 +1,4 @@
--- How a claim is written and read; `_lock.lua` says what the words are. An ENTRY of the line is a token and its claim.
+-- How a claim is written and read; `_lock.lua` says what the words are. An ENTRY of the queue is a token and its claim.
 
 local CLAIM = "^(%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"
 local ENTRY = "^(%S+) (%d+) (%d+) (%S+) (%d+) (%S+) (%d+) (%d+) (.*)$"

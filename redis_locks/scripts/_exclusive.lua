@@ -1,6 +1,6 @@
 -- Of usual ways: write down `holder` as the exclusive holder of all the locks, until `ends`. It is no function, so that
 -- `acquire` and `_end` take it each where its usual way is. Of each lock it needs when its key goes, from `expiries`, and
--- how its line reads now, from `lines`, if that has changed.
+-- how its queue reads now, from `lines`, if that has changed.
 do
   local claim = claim_of(fence, now_ms, "exclusive", lease, listener, "0", #KEYS - 1)
   for place = 2, #KEYS do

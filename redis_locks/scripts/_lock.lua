@@ -4,8 +4,8 @@
 --                        state   "protocol shared_until fence expires sharers": the number of the protocol; when the
 --                                last lease of a sharer ends (ms); the last fencing token given out; when the key
 --                                goes (ms); how many share the lock
---                        line    "first last waiting", only while somebody waits: the first and the last place in
---                                line, and how many stand there
+--                        line    "first last waiting", only while somebody waits: the first and the last place in the
+--                                queue, and how many stand there
 --                        holder  "token ends" of the exclusive holder, until its lease ends (ms)
 --                        claim, who, label  its claim, in parts: with values of up to 64 bytes a hash takes half the
 --                                memory, so `label` has what is behind the first 64 bytes of who it is
@@ -40,11 +40,11 @@
 -- Invariants, true before and after every script:
 --   1. Any two holders may stand beside each other by the table `BESIDE`, and there are never
 --      more permits than the smallest capacity among their claims.
---   2. A token holds, or stands once in line, or neither; never both. Holders and waiters of a set
+--   2. A token holds, or stands once in the queue, or neither; never both. Holders and waiters of a set
 --      hold, or stand, in all its locks; but where it has an intent, a waiter stands only as long as
 --      that lock is in its way.
 --   3. The fencing tokens of one lock strictly grow while the clock does not step back an hour.
---   4. Nobody that listens stands first in line though it could be granted: whoever makes room
+--   4. Nobody that listens stands first in the queue though it could be granted: whoever makes room
 --      grants in the same script, or tells a waiter to ask again if that is too much for one script. (A lease
 --      that ran out makes room without a script; the first waiter runs one then.)
 --   5. Every key has an expiry.
@@ -239,7 +239,7 @@ local function free(state)
   cut(state, "label")
 end
 
--- Stand in line, at its end or in `front` of it; `save` writes it.
+-- Stand in the queue, at its end or in `front` of it; `save` writes it.
 local function stand(state, waiter, claim, front)
   local place
   if front then

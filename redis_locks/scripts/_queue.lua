@@ -1,23 +1,23 @@
--- The line of waiters of a lock: who stands first, leaving it, and granting to those whose turn it is.
+-- The queue of a lock: who stands first, leaving it, and granting to those whose turn it is.
 
 --include _messages
 
--- How soon the next in line is to ask again, if the first may have died.
+-- How soon the next waiter is to ask again, if the first may have died.
 local NEXT_ASKS_MS = 1000
 -- How many places are looked at at once where some are empty.
 local PLACES = 100
--- How many of the last in line are tried, where the first one is dead.
+-- How many of the last waiters are tried, where the first one is dead.
 local MOST_LAST = 20
 -- Among how many sharers to look for the one that is in the way; else the first is shown.
 local MOST_LOOKED_AT = 20
 
--- How much of the lines a script works off, so that it never keeps the server for long: so many waiters are looked at,
+-- How much of the queues a script works off, so that it never keeps the server for long: so many waiters are looked at,
 -- sets for each of their locks, or PLACES_FOR_ONE times as many places that others have left; and so many locks are
--- granted, or one set. The rest is done at the next question, and one waiter of each line is asked to put that: see
+-- granted, or one set. The rest is done at the next question, and one waiter of each queue is asked to put that: see
 -- `leave_rest`.
 local PLACES_FOR_ONE, NAMES_FOR_ONE = 5, 20
 local work, grants = 200 + 4 * #all, 25
--- Whether somebody has left a line, or a place that was left has been passed over. Where nothing has, it is no use to ask
+-- Whether somebody has left a queue, or a place that was left has been passed over. Where nothing has, it is no use to ask
 -- again at once.
 local moved = false
 -- Whether too many places were left somewhere to find the first waiter.
@@ -52,7 +52,7 @@ local function line(state, place, most, until_place)
   return found
 end
 
--- Who stands first in line and its claim; nil if nobody waits, or if it is too far to the first, and no work is left.
+-- The first waiter and its claim; nil if nobody waits, or if it is too far to the first, and no work is left.
 local function first_in_line(state)
   if state.waiting == 0 then
     return nil
@@ -73,20 +73,20 @@ local function first_in_line(state)
   end
 end
 
--- The place of a waiter, or nil if it does not stand in line.
+-- The place of a waiter, or nil if it does not stand in the queue.
 local function place_of(state, waiter)
   local place = state.waiting > 0 and call("HGET", state.key, waiter)
   return place and string.find(place, "^%-?%d+$") and tonumber(place) or nil
 end
 
--- The claim of a waiter, or nil if it does not stand in line.
+-- The claim of a waiter, or nil if it does not stand in the queue.
 local function waiter_claim(state, waiter)
   local place = place_of(state, waiter)
   local entry = place and call("HGET", state.key, text(place))
   return entry and string.sub(entry, #waiter + 2)
 end
 
--- Take whoever stands at `place` out of the line; `save` or `save_cuts` writes it.
+-- Take whoever stands at `place` out of the queue; `save` or `save_cuts` writes it.
 local function remove(state, place, waiter)
   moved = true
   cut(state, text(place))
@@ -101,7 +101,7 @@ local function remove(state, place, waiter)
   end
 end
 
--- Take a waiter out of the line of one lock, if it stands there.
+-- Take a waiter out of the queue of one lock, if it stands there.
 local function leave_line(name, waiter)
   local state = state_of(name)
   local place = place_of(state, waiter)
@@ -111,7 +111,7 @@ local function leave_line(name, waiter)
   end
 end
 
--- Take a waiter out of the lines of all its locks.
+-- Take a waiter out of the queues of all its locks.
 local function leave(locks, waiter)
   call("HDEL", WAITS, session(waiter))
   if #locks > 1 then
@@ -163,7 +163,7 @@ local function fits(locks, waiter, mode, claim)
   return true
 end
 
--- Take a waiter out of the line of `name` alone, if it has an intent there for which there is
+-- Take a waiter out of the queue of `name` alone, if it has an intent there for which there is
 -- room: it waits for something else. Returns whether it was.
 local function steps_aside(locks, waiter, mode, name)
   for place, each in ipairs(locks) do
@@ -176,7 +176,7 @@ local function steps_aside(locks, waiter, mode, name)
   return false
 end
 
--- Grant the locks that the first in line of `name` wants, for which there is room. Returns whether
+-- Grant the locks that the first waiter for `name` wants, for which there is room. Returns whether
 -- it lives: the message is the grant, and by the time a waiter reads it, it is a holder; one whose
 -- channel has no listener is dropped. Its fencing tokens are out of use then: it may listen elsewhere, as at a replica of
 -- a cluster. If it is the caller, the second value is its fencing token.
@@ -215,13 +215,13 @@ local function grant(locks, name, first, claim)
   return living, own and fence or nil
 end
 
--- Whether the first in line, to whom nothing can be granted yet, keeps those behind it waiting: the dead
+-- Whether the first waiter, to whom nothing can be granted yet, keeps those behind it waiting: the dead
 -- must not keep them from sharing.
 local function is_there(first, listener)
   return first == token or call("PUBSUB", "NUMSUB", GRANTS .. listener)[2] > 0
 end
 
--- Ask a waiter to ask again at once, which works off the rest of the line: the first one, or one of the last, who are
+-- Ask a waiter to ask again at once, which works off the rest of the queue: the first one, or one of the last, who are
 -- likelier to live. The caller, if it waits, learns from the reply that it is to ask.
 local function leave_rest(state)
   rest_left = true
@@ -240,7 +240,7 @@ local function leave_rest(state)
   end
 end
 
--- Grant the locks to those who stand first in line, as far as there is room, and as there is `work`. Returns the
+-- Grant the locks to those who stand first in the queue, as far as there is room, and as there is `work`. Returns the
 -- fencing token if the caller itself, `token`, was granted: it learns of it from the reply. `asking`: whether the caller
 -- has made no room, but asks.
 local function settle(locks, asking)
@@ -317,7 +317,7 @@ local function settle(locks, asking)
         work = work - #its
       end
       if not alone and not aside then
-        -- Its going may have left somebody first in the other lines.
+        -- Its going may have left somebody first in the other queues.
         for _, other in ipairs(its) do
           if other ~= name then
             add(other)

@@ -170,7 +170,7 @@ end
 
 local function take()
   if upgrade and not first then
-    -- It does not wait for those in line, but may stand there.
+    -- It does not wait for those in the queue, but may stand there.
     leave(all, token)
   end
   local fence = next_fence(all, now + lease)
@@ -247,9 +247,9 @@ local function is_full()
   return false
 end
 
--- Whether the caller stands in line now; not if a queue is full.
+-- Whether the caller stands in the queue now; not if a queue is full.
 local function join()
-  -- In line already: keep place and time, but listen where the caller listens now.
+  -- In the queue already: keep place and time, but listen where the caller listens now.
   local earlier = not first and waiter_claim(state_of(all[#all]), token)
   local since = earlier and string.match(earlier, "^%d+ (%d+)") or text(now)
   local claim = claim_of("0", since, mode, ARGV[2], listener, wait_since(since), #all) .. " " .. who
@@ -285,13 +285,13 @@ if not blocked and is_free() then
   return take()
 end
 local waits = wait ~= 0 and join()
--- Who asks again may have been told to work off the line of a lock that is free beside one that is not.
+-- Who asks again may have been told to work off the queue of a lock that is free beside one that is not.
 if not blocked or (#all > 1 and not first) then
   local fence = settle(all, true)
   if fence then
     return granted(fence)
   end
-  -- Perhaps the dead stood in line, and the caller did not.
+  -- Perhaps the dead stood in the queue, and the caller did not.
   if not waits and not blocked and is_free() then
     return take()
   end

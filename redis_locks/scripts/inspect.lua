@@ -4,11 +4,11 @@
 -- KEYS: index lock
 -- ARGV: token (not used)
 --   2 most waiters to return, and most holders
---   3 the place in line to begin at; "first", or "none" for no waiters
+--   3 the place in the queue to begin at; "first", or "none" for no waiters
 --   4 earliest lease end of a holder, ms; 0: now
 --   5 how many holders with no earlier lease end to skip
 -- Reply: {now ms, number of waiters, number of holders, {token, lease end ms, claim, ...}, {token, claim, ...}, the
--- place in line to go on at, or "none"}
+-- place in the queue to go on at, or "none"}
 
 --include _prelude
 --include _lock

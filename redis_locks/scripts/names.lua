@@ -20,7 +20,7 @@ if #found == 0 then
   return { "", "", "" }
 end
 if ARGV[5] == "1" then
-  -- A lock that a version with another protocol uses is listed, too, without the length of its line.
+  -- A lock that a version with another protocol uses is listed, too, without the length of its queue.
   for i, name in ipairs(found) do
     local lock = call("HMGET", LOCK .. name, "state", "line")
     lengths[i] = string.match(lock[1] or "", STATE) == PROTOCOL and string.match(lock[2] or "", "%d+$") or "0"

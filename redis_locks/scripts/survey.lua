@@ -16,7 +16,7 @@
 --include _claim
 
 local MOST = 10
--- So many places of a line are looked at at least, and so many more in all.
+-- So many places of a queue are looked at at least, and so many more in all.
 local PLACES, places_left = 25, 100
 
 -- A process listens to its holders' channel soon after a hold begins: see `connected` in `story.py`.

@@ -98,7 +98,7 @@ end
 local settled, numbers, locks, intents = {}, nil, nil, nil
 local function is_free(name, here)
   if state_of(name).waiting > 0 and settled[name] == nil then
-    -- Perhaps only the dead stand in line.
+    -- Perhaps only the dead stand in the queue.
     settle({ name }, true)
     settled[name], settled.now = true, true
   end

@@ -221,29 +221,31 @@ async def _read(
     seconds, count = PERIODS[period]
     keys = backend.partitions()[0]
     asked = partial(storage.buckets, keys=keys, seconds=seconds, count=count)
-    found = await backend.ask(driver, asked)
+    buckets = await backend.ask(driver, asked)
     if pattern is not None:
-        found = [bucket._replace(figures=_matching(bucket.figures, pattern)) for bucket in found]
-    rows = [_row(name, counts) for name, counts in totals(found).items()]
+        buckets = [
+            bucket._replace(figures=_matching(bucket.figures, pattern)) for bucket in buckets
+        ]
+    rows = [_row(name, counts) for name, counts in totals(buckets).items()]
     rows.sort(key=lambda row: (-row.contended, -row.acquired, row.name))
     return Statistics(
         period,
-        found[0].at_ms / 1000,
+        buckets[0].at_ms / 1000,
         tuple(row for row in rows if row.name != REST),
         next((row for row in rows if row.name == REST), None),
-        tuple(_moment(bucket, seconds) for bucket in reversed(found)),
+        tuple(_moment(bucket, seconds) for bucket in reversed(buckets)),
     )
 
 
 def totals(buckets: Iterable[Bucket]) -> dict[str, dict[str, int]]:
     """Return the sum of each metric of each lock, by name."""
-    found: dict[str, dict[str, int]] = {}
+    by_name: dict[str, dict[str, int]] = {}
     for bucket in buckets:
         for figure, count in bucket.figures.items():
             metric, _, name = figure.partition(" ")
-            counts = found.setdefault(name, defaultdict(int))
+            counts = by_name.setdefault(name, defaultdict(int))
             counts[metric] += count
-    return found
+    return by_name
 
 
 def _matching(figures: Mapping[str, int], pattern: str) -> dict[str, int]:
@@ -292,8 +294,8 @@ def _moment(bucket: Bucket, seconds: int) -> Moment:
 
 
 async def _events(backend: Backend, driver: Driver, *, name: str) -> list[Event]:
-    found = await _noted(backend, driver, name, *_EVENTS)
-    return sorted(found, key=lambda event: -event.at)
+    notes = await _noted(backend, driver, name, *_EVENTS)
+    return sorted(notes, key=lambda event: -event.at)
 
 
 async def _holds(backend: Backend, driver: Driver, *, name: str) -> list[PastHold]:

@@ -123,17 +123,17 @@ async def buckets(link: Link, keys: Keys, seconds: int, count: int) -> list[Buck
 
 async def _read(link: Link, keys: Keys, seconds: int, numbers: Sequence[int]) -> list[Bucket]:
     """Read buckets, each in parts: all first parts in one round trip, then those that go on."""
-    found: dict[int, Bucket] = {}
+    by_number: dict[int, Bucket] = {}
     calls: list[Call] = [(keys, argv("", seconds, number, 0)) for number in numbers]
     while calls:
         parts = [_part(reply) for reply in await link.call_many(scripts.READ, calls)]
         calls = []
         for bucket, following in parts:
-            figures = found[bucket.number].figures if bucket.number in found else {}
-            found[bucket.number] = bucket._replace(figures={**figures, **bucket.figures})
+            figures = by_number[bucket.number].figures if bucket.number in by_number else {}
+            by_number[bucket.number] = bucket._replace(figures={**figures, **bucket.figures})
             if following:
                 calls.append((keys, argv("", seconds, bucket.number, following)))
-    return list(found.values())
+    return list(by_number.values())
 
 
 def _part(reply: Any) -> tuple[Bucket, int]:

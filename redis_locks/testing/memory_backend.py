@@ -327,10 +327,10 @@ class _Memory:
     def _names(
         self, _keys: Keys, _token: str, _ends_ms: str, skip: str, most: str, _lengths: str
     ) -> list[bytes]:
-        found = sorted({name for held in self._living() for name in held.names})
-        found = found[int(skip) :][: int(most)]
+        names = sorted({name for held in self._living() for name in held.names})
+        names = names[int(skip) :][: int(most)]
         # Nobody ever waits here.
-        return [b"\0".join(found), b"0", b" ".join(b"0" for _ in found)]
+        return [b"\0".join(names), b"0", b" ".join(b"0" for _ in names)]
 
     def _cancel(self, _keys: Keys, token: str, _waiter: str) -> bytes:
         return f"{token} 0".encode()  # nobody ever waits here

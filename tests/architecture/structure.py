@@ -62,6 +62,20 @@ def repeated_names() -> list[str]:
     ]
 
 
+def repeated_classes() -> list[str]:
+    """Return the names of classes that occur in more than one file. Django dictates `Meta`."""
+    places = defaultdict(set)
+    for path in _files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name != "Meta":
+                places[node.name].add(_named(path))
+    return [
+        f"{name}: {', '.join(sorted(places[name]))}"
+        for name in sorted(places)
+        if len(places[name]) > 1
+    ]
+
+
 Graph = dict[str, set[str]]
 """What imports what."""
 

@@ -103,8 +103,8 @@ def _number(rows: Sequence[object], what: str) -> str:
     return f"{len(rows)} {what}{'' if len(rows) == 1 else 's'}"
 
 
-def _fail(host: str, found: Parties) -> NoReturn:
-    hosts = [known for known in found.hosts if known != host]
+def _fail(host: str, everybody: Parties) -> NoReturn:
+    hosts = [known for known in everybody.hosts if known != host]
     others = printable(", ".join(hosts[:_MOST_HOSTS])) or "none"
     more = f" and {len(hosts) - _MOST_HOSTS} more" if len(hosts) > _MOST_HOSTS else ""
     fail(

@@ -54,59 +54,59 @@ class List(Verb):
     def run(self, console: Console, **options: Any) -> None:
         """Print the locks; tab-separated when stdout is not a terminal."""
         chosen, wanted = Selection.of(options), options["format"]
-        found = chosen.search(options["using"])
-        said = _said(found, console) if len(found) else []
+        result = chosen.search(options["using"])
+        said = _said(result, console) if len(result) else []
         most = chosen.limit
         if wanted is None and most is None and not options.get("all") and console.lines:
             most = max(1, console.lines - _AROUND - len(said))
-        shown = found.details(found.found[:most])
-        console.report(_report(shown, console, found, said), wanted, piped="plain")
-        if not found.complete:
+        shown = result.details(result.found[:most])
+        console.report(_report(shown, console, result, said), wanted, piped="plain")
+        if not result.complete:
             # Programs, too, must not take a part for all.
             looked = (
-                f"Of {found.survey.total:,} locks, this looked at {len(found.survey.locks):,}: those with long waits, "
+                f"Of {result.survey.total:,} locks, this looked at {len(result.survey.locks):,}: those with long waits, "
                 "others with waiters, and those whose leases end first. Give a name to find any other, or a --limit to "
                 "look at more."
             )
             console.note("\n".join(wrapped(looked, console.columns)))
         if wanted not in FOR_PROGRAMS:
-            _tell_people(console, chosen, found, len(shown), options["using"])
+            _tell_people(console, chosen, result, len(shown), options["using"])
 
 
 def _tell_people(
-    console: Console, chosen: Selection, found: Search, shown: int, using: str | None
+    console: Console, chosen: Selection, result: Search, shown: int, using: str | None
 ) -> None:
     """Note what is not listed, and why."""
-    there = found.survey.total
+    there = result.survey.total
     if not there:
         console.note("No lock is held or waited for.")
     elif not shown:
         pattern = chosen.matching.pattern
         asked = did_you_mean(pattern, using) if pattern else ""
         console.note(f"None of the {there:,} locks matches.{asked}")
-    elif chosen.limit is not None and chosen.limit < len(found):
-        console.note(f"{shown:,} of {len(found):,} locks.")
-    elif shown < len(found) and console.lines:
-        console.note(f"… {len(found) - shown:,} more (`--all`)")
+    elif chosen.limit is not None and chosen.limit < len(result):
+        console.note(f"{shown:,} of {len(result):,} locks.")
+    elif shown < len(result) and console.lines:
+        console.note(f"… {len(result) - shown:,} more (`--all`)")
     others = [server for server in get_settings().server_names if server]
     if others and using is None:
         console.note(f"These are of the default server. Others: --using {' or '.join(others)}.")
 
 
-def _said(found: Search, console: Console) -> list[str]:
+def _said(result: Search, console: Console) -> list[str]:
     """Return the headline of the admin's list, as lines of the terminal."""
-    said = " ".join(sentence.text() for sentence in headline(found))
+    said = " ".join(sentence.text() for sentence in headline(result))
     return wrapped(said, console.columns or _WIDTH)
 
 
 def _report(
-    locks: Sequence[LockInfo], console: Console, found: Search, said: Sequence[str]
+    locks: Sequence[LockInfo], console: Console, result: Search, said: Sequence[str]
 ) -> Report:
     def text(columns: int | None) -> list[str]:
-        lines = table(locks, columns, found.recent, found.states)
+        lines = table(locks, columns, result.recent, result.states)
         return [*said, *console.headed(lines)] if locks else []
 
-    words = {lock.name: word_for(found.states.get(lock.name)) for lock in locks}
+    words = {lock.name: word_for(result.states.get(lock.name)) for lock in locks}
     rows = [row | {"state": words[lock.name]} for lock in locks for row in _rows(lock)]
     document = [{**asdict(lock), "state": words[lock.name]} for lock in locks]
     return Report(document, _COLUMNS, rows, text)

@@ -82,9 +82,9 @@ class LiveScreen:
         limit, last = self._chosen.limit, self._top + self._rows
         if limit is not None:
             last = min(last, limit)
-        found = search(matching, order=self._chosen.sort, using=self._using, least=limit or 0)
-        part = found.details(found.found[self._top : last])
-        return Look(None, found, {lock.name: lock for lock in part}, None, None)
+        result = search(matching, order=self._chosen.sort, using=self._using, least=limit or 0)
+        part = result.details(result.found[self._top : last])
+        return Look(None, result, {lock.name: lock for lock in part}, None, None)
 
     def press(self, key: str) -> bool:
         """Do what a key does, and return whether to go on."""
@@ -171,10 +171,10 @@ class LiveScreen:
     def _head(self, look: Look | None, columns: int) -> str:
         parts = [time.strftime("%H:%M:%S")]
         if look is not None and look.found is not None:
-            found, survey = look.found.found, look.found.survey
-            count = _counted(len(found))
+            matches, survey = look.found.found, look.found.survey
+            count = _counted(len(matches))
             if not look.found.complete:
-                count = f"{len(found):,} of {_counted(survey.total)}"
+                count = f"{len(matches):,} of {_counted(survey.total)}"
             parts.append(count)
         # The figures stay whole.
         text = "  ".join(parts)
@@ -202,9 +202,9 @@ class LiveScreen:
         return shorten(f"{asked}{typed}", columns - 1) + f"{_REVERSE} {_PLAIN}"
 
     def _list(self, look: Look, later: float, size: terminal_size) -> list[str]:
-        found = look.found
-        if found is None or not found.found:
-            there = 0 if found is None else found.survey.total
+        result = look.found
+        if result is None or not result.found:
+            there = 0 if result is None else result.survey.total
             self._names = ()
             return [
                 "",
@@ -212,10 +212,10 @@ class LiveScreen:
                 if there
                 else "No lock is held or waited for.",
             ]
-        said = " ".join(sentence.text(later) for sentence in headline(found))
+        said = " ".join(sentence.text(later) for sentence in headline(result))
         above = wrapped(said, size.columns)[:_MOST_SAID]
         self._rows = max(1, self._rows - len(above))
-        known = {lock.name: lock for lock in found.found[: self._chosen.limit]}
+        known = {lock.name: lock for lock in result.found[: self._chosen.limit]}
         self._names = list(known)
         if self._marked in known:
             self._place = self._names.index(self._marked)
@@ -226,7 +226,7 @@ class LiveScreen:
         # Those that have scrolled into view are read next; until then their summaries do.
         rows = [_later(look.locks.get(name) or _brief(known[name]), later) for name in window]
         header, *texts = table(
-            [_one_line(row) for row in rows], size.columns, found.recent, found.states
+            [_one_line(row) for row in rows], size.columns, result.recent, result.states
         )
         header = self._style.MIGRATE_LABEL(shorten(header, size.columns))
         marked = self._place - self._top
@@ -236,11 +236,11 @@ class LiveScreen:
             if place == marked:
                 painted.append(_REVERSE + pad(line, size.columns) + _PLAIN)
             else:
-                painted.append(self._painted(row, line, found))
+                painted.append(self._painted(row, line, result))
         return [*above, header, *painted]
 
-    def _painted(self, row: LockInfo, line: str, found: Search) -> str:
-        if found.states[row.name].rank == 0:
+    def _painted(self, row: LockInfo, line: str, result: Search) -> str:
+        if result.states[row.name].rank == 0:
             return self._style.ERROR(line)
         return self._style.WARNING(line) if row.waiting else line
 

@@ -124,10 +124,10 @@ def _end(hold: Hold, code: int) -> None:
 
 
 def _environment(hold: Hold) -> dict[str, str]:
-    found = {_FENCING_TOKEN: str(hold.fencing_token)}
+    variables = {_FENCING_TOKEN: str(hold.fencing_token)}
     if isinstance(hold, Attempt):
-        found |= {_ATTEMPT: str(hold.number), _MAX_ATTEMPTS: str(hold.max_attempts)}
-    return found
+        variables |= {_ATTEMPT: str(hold.number), _MAX_ATTEMPTS: str(hold.max_attempts)}
+    return variables
 
 
 def _run(console: Console, hold: Hold, signals: Signals, command: list[str], grace: float) -> int:

@@ -31,8 +31,8 @@ def find(name: str, using: str | None) -> LockInfo:
     `name` is that on the server, or else that which code gives.
     """
     forms = both_forms(name)
-    found = (whole_lock(form, using=using) for form in forms)
-    lock = next(filter(None, found), None)
+    locks = (whole_lock(form, using=using) for form in forms)
+    lock = next(filter(None, locks), None)
     if lock is None:
         called = " or ".join(f"'{printable(form)}'" for form in forms)
         fail(f"Nobody holds lock {called} or waits for it.{did_you_mean(name, using)}")

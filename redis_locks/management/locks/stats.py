@@ -61,11 +61,11 @@ class Stats(Verb):
         """Print the figures of the period."""
         period: Period = "day" if options["day"] else "hour"
         pattern = options["pattern"]
-        found = statistics.read(period, using=options["using"], pattern=pattern)
-        rows = found.locks
+        figures = statistics.read(period, using=options["using"], pattern=pattern)
+        rows = figures.locks
         shown = ordered(rows, options["sort"])[: options["limit"]]
-        if found.others and len(shown) == len(rows):
-            shown.append(found.others)
+        if figures.others and len(shown) == len(rows):
+            shown.append(figures.others)
         records = [asdict(row) for row in shown]
         report = Report(
             records,
