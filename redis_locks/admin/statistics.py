@@ -16,7 +16,7 @@ from redis_locks.admin.table_rows import short_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.inspection.localized_times import latency
 from redis_locks.statistics import LockStatistics, Moment
-from redis_locks.statistics.history import ORDERS, Period, ordered
+from redis_locks.statistics.history import ORDERS, ordered
 from redis_locks.values.name_patterns import WILDCARD
 
 MOST_SHOWN = 100

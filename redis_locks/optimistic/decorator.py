@@ -28,7 +28,6 @@ from redis_locks.locks.with_blocks import refuse_in_loop
 from redis_locks.optimistic.conflicts import ConflictRate
 from redis_locks.optimistic.signatures import (
     Args,
-    FirstPacketOf,
     Kwargs,
     Read,
     Watch,
@@ -40,7 +39,6 @@ from redis_locks.optimistic.signatures import (
     without_pipeline,
 )
 from redis_locks.optimistic.transaction import (
-    FirstPacket,
     Transaction,
     checked_using,
     options_of,
