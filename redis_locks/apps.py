@@ -25,14 +25,20 @@ def run_checks(**options: Any) -> list[checks.CheckMessage]:
 
 
 def watch_transactions(connection: BaseDatabaseWrapper, **_signal: object) -> None:
-    """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
+    """Have the transactions of a new connection verify holds before COMMIT.
+
+    At their end they release those they keep.
+    """
     from redis_locks.locks.transactions import note_connected
 
     note_connected(connection)
 
 
 class RedisLocksConfig(AppConfig):
-    """Puts the system checks in place, the signals, the log, the watch of orders, and the commit guard."""
+    """Puts in place what the app does in each process.
+
+    That is the system checks, the signals, the log, the watch of orders, and the commit guard.
+    """
 
     name = "redis_locks"
     verbose_name = _("Redis locks")

@@ -16,7 +16,7 @@
     ├── AttemptsExhausted    run_once: every attempt at the job failed
     ├── ResultNotStored      run_once: the job is done, but its result is not stored
     └── LockBackendError     Redis could not be asked, or refused to answer
-        ├── NotReplicated    too few replicas acknowledged a grant, which was taken back, or an extend
+        ├── NotReplicated    too few replicas acknowledged a grant, or an extend
         └── ProtocolMismatch another version of this package uses the lock, in another way
 
 `LockNotAvailable`, `LockTimeout`, `DeadlockDetected` and `TooMuchContention` are
@@ -108,7 +108,9 @@ class Wait(NamedTuple):
 
 
 class DeadlockDetected(LockError, OperationalError):
-    """Sessions wait for each other in a circle; this wait, the youngest, was ended to let the others go on.
+    """Sessions wait for each other in a circle.
+
+    This wait, the youngest, was ended to let the others go on.
 
     Attributes:
         circle: The waits, this one first; each waits for what the next one has.
@@ -144,7 +146,10 @@ class LockLost(LockError):
 
 
 class StaleHold(LockLost):
-    """A fenced read or write was refused: the hold is lost, or a later one, with a greater fencing token, touched the row."""
+    """A fenced read or write was refused.
+
+    The hold is lost, or a later one, with a greater fencing token, touched the row.
+    """
 
 
 class UnfencedWrite(LockError):
@@ -195,7 +200,9 @@ class AttemptsExhausted(LockError):
 
 
 class ResultNotStored(LockError):
-    """A job is done and is not done again, but its result could not be stored: later calls return None.
+    """A job is done and is not done again, but its result could not be stored.
+
+    Later calls return None.
 
     Only the caller that did the job gets this error.
 
@@ -231,7 +238,9 @@ class ProtocolMismatch(LockBackendError):
 
 
 class NotReplicated(LockBackendError):
-    """Fewer replicas than asked for (`replicas`) acknowledged what was written, so it does not count.
+    """Fewer replicas than asked for acknowledged what was written, so it does not count.
+
+    `replicas` says how many were asked for.
 
     A grant was taken back. An extend may be on the primary; the hold's deadline is what it was.
 

@@ -104,16 +104,25 @@ class FencedModel(models.Model):
             raise ValueError(msg)
         if cls.fenced_by is not None:
             if not isinstance(cls.fenced_by, str):
-                msg = f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}', not {cls.fenced_by!r}"
+                msg = (
+                    f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}', not "
+                    f"{cls.fenced_by!r}"
+                )
                 raise TypeError(msg)
             try:
                 parse(cls.fenced_by)
             except ValueError as error:
-                msg = f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}': {error}"
+                msg = (
+                    f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}': "
+                    f"{error}"
+                )
                 raise ValueError(msg) from error
 
     def save(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
-        """Save, under `hold` if one is given (or its fencing token), else under that of the row's lock around the caller.
+        """Save under a hold.
+
+        That is `hold`, if one is given, or its fencing token. Else it is that of the row's lock
+        around the caller.
 
         Raises:
             StaleHold: The hold is lost (found without asking anybody), or a later hold read, wrote
@@ -167,7 +176,10 @@ class FencedModel(models.Model):
         *,
         hold: Hold | int | None = None,
     ) -> tuple[int, dict[str, int]]:
-        """Delete, under `hold` if one is given (or its fencing token), else under that of the row's lock around the caller.
+        """Delete under a hold.
+
+        That is `hold`, if one is given, or its fencing token. Else it is that of the row's lock
+        around the caller.
 
         Raises:
             StaleHold: The hold is lost, or a later hold read or wrote the row. Nothing is deleted.
@@ -201,7 +213,10 @@ class FencedModel(models.Model):
 
     @classmethod
     def check(cls, **options: Any) -> list[checks.CheckMessage]:
-        """Return what Django's checks find, and an error for a field of `fenced_by` that the model has not."""
+        """Return what Django's checks find, and our error for a wrong `fenced_by`.
+
+        It names a field that the model has not.
+        """
         messages: list[checks.CheckMessage] = super().check(**options)
         roots = [field.root for field in parse(cls.fenced_by).fields] if cls.fenced_by else []
         return messages + [

@@ -27,7 +27,9 @@ logger = logging.getLogger("redis_locks")
 def request_deadline(
     get_response: Callable[[HttpRequest], Any],
 ) -> Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]:
-    """Middleware, sync or async: all waits for locks of a request end after REQUEST_DEADLINE seconds.
+    """Middleware, sync or async.
+
+    All waits for locks of a request end after REQUEST_DEADLINE seconds.
 
     They count from here on, so write it before what takes locks. What a streaming response does
     while it is sent is not bounded.
@@ -50,7 +52,9 @@ def request_deadline(
 
 
 class lock_responses(MiddlewareMixin):  # noqa: N801 - written in settings, beside `request_deadline`
-    """Middleware, sync or async: what locks raise anywhere under a view is answered, not a status of 500.
+    """Middleware, sync or async.
+
+    What locks raise anywhere under a view is answered, not a status of 500.
 
     Contention, a deadlock and an optimistic transaction that met too many others are answered with
     CONFLICT_STATUS, a server that cannot be asked with 503. A name that is too long, or that cannot

@@ -7,14 +7,14 @@ fact.
 | signal | sent when |
 |---|---|
 | ``lock_acquired`` | a hold has begun |
-| ``lock_detached`` | a hold was given away, which is its end in this process, but does not release it |
+| ``lock_detached`` | a hold was given away: it ends in this process, without a release |
 | ``lock_adopted`` | a hold that was given away goes on in this process |
 | ``lock_released`` | a hold has ended: by its release, its commit, or the end of its transaction |
 | ``lock_lost`` | this process finds a hold lost; each hold is told of as released or lost, once |
-| ``lock_contended`` | an acquire finds the lock held by somebody else, and will wait unless ``event.wait`` is 0 |
+| ``lock_contended`` | an acquire finds the lock held; it waits unless ``event.wait`` is 0 |
 | ``lock_timed_out`` | it was still held at the end of a wait |
 | ``deadlock_detected`` | a wait was ended for the others in ``event.circle`` to go on |
-| ``lock_unavailable`` | an acquire failed because the server could not be asked; ``event.reason`` says why |
+| ``lock_unavailable`` | Redis could not be asked for a lock: ``event.reason`` says why |
 
 A hold that moves is acquired once and released, or lost, once. Its last process tells
 ``event.held`` seconds since the acquire, with its way and all holders in between. So statistics and
@@ -29,11 +29,11 @@ the description: `run_once`, or a class derived from it.
 
 | signal | event | sent when |
 |---|---|---|
-| ``run_acquired`` | `RunEvent` | this process begins an attempt; ``event.last_attempt`` if none would follow |
-| ``run_reacquired`` | `RunEvent` | that attempt follows one that failed or died; sent before ``run_acquired`` |
+| ``run_acquired`` | `RunEvent` | this process begins an attempt; see ``event.last_attempt`` |
+| ``run_reacquired`` | `RunEvent` | it follows a failed or dead one; sent before ``run_acquired`` |
 | ``run_locked`` | `RunEvent` | somebody else is at the job; sent before waiting for it |
 | ``run_done`` | `RunEvent` | this process did the job and that is recorded |
-| ``run_exhausted`` | `RunEvent` | no attempt is left: to whose attempt was the last, and to all who ask later |
+| ``run_exhausted`` | `RunEvent` | no attempt is left: in the last worker, and in all later ones |
 | ``run_error`` | `RunEvent` | this process's attempt failed, or Redis could not be asked |
 
 ``lock_alert`` is sent with `LockAlert` as ``sender`` and one frozen payload, ``event``, an

@@ -139,8 +139,8 @@ class RedisLockMixin(View):
         useless = [each for each in methods if each not in handled - SAFE]
         if useless:
             msg = (
-                f"lock_methods names {', '.join(map(repr, useless))}, which never takes the lock: HEAD and OPTIONS "
-                "take none, and others must be in http_method_names"
+                f"lock_methods names {', '.join(map(repr, useless))}, which never takes the lock: "
+                "HEAD and OPTIONS take none, and others must be in http_method_names"
             )
             raise ValueError(msg)
         cls._check_actions(configured("lock_actions"))
@@ -157,7 +157,10 @@ class RedisLockMixin(View):
     @classmethod
     def _check_actions(cls, actions: Any) -> None:
         if actions is not None:
-            msg = f"lock_actions={actions!r} is for RedisLockAPIMixin on a viewset; this view has lock_methods"
+            msg = (
+                f"lock_actions={actions!r} is for RedisLockAPIMixin on a viewset; this view has "
+                "lock_methods"
+            )
             raise TypeError(msg)
 
     def get_lock_name(self) -> str | None:
@@ -176,7 +179,8 @@ class RedisLockMixin(View):
             return self.request
         msg = (
             f"lock_name {self.lock_name!r}: the URL has no argument {root!r} "
-            f"(there are: {', '.join(self.kwargs) or 'none'}, and request). If this request needs no lock, "
+            f"(there are: {', '.join(self.kwargs) or 'none'}, and request). If this request needs "
+            "no lock, "
             "return None from get_lock_name()"
         )
         raise ValueError(msg)
@@ -212,7 +216,10 @@ class RedisLockMixin(View):
             return super().dispatch(request, *args, **kwargs) if answer is None else answer
 
     def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
-        """Acquire the lock and open the transaction inside it, or return the response to contention."""
+        """Acquire the lock and open the transaction inside it.
+
+        Or return the response to contention.
+        """
         lock = self._request_lock() if self._takes_lock(request) else None
         if lock is not None:
             refuse_in_loop(f"{type(self).__name__}", "Make its handlers async")
@@ -239,7 +246,10 @@ class RedisLockMixin(View):
     async def _under_lock(
         self, request: HttpRequest, handle: Callable[[], Any]
     ) -> HttpResponseBase:
-        """Return what `handle` does under the lock, awaited if need be, or the response to contention."""
+        """Return what `handle` does under the lock, awaited if need be.
+
+        Or return the response to contention.
+        """
         async with AsyncExitStack() as held:
             lock = await self._alock() if self._takes_lock(request) else None
             if lock is not None:
@@ -295,7 +305,10 @@ class RedisLockMixin(View):
 
 
 def _require_spelling(view: type) -> None:
-    """Raise TypeError if an attribute of a view has nearly the name of one of ours: it would have no effect."""
+    """Raise TypeError if an attribute of a view has nearly the name of one of ours.
+
+    It would have no effect.
+    """
     ours = {
         name
         for each in view.__mro__
@@ -306,7 +319,10 @@ def _require_spelling(view: type) -> None:
     for name in sorted(set(dir(view)) - ours):
         meant = get_close_matches(name, ours, 1, cutoff=0.85) if name.startswith("lock_") else []
         if meant:
-            msg = f"{name} has no effect: write {meant[0]}, or give an attribute of your own another name"
+            msg = (
+                f"{name} has no effect: write {meant[0]}, or give an attribute of your own another "
+                "name"
+            )
             raise TypeError(msg)
 
 

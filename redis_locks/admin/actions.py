@@ -1,4 +1,7 @@
-"""Force-release and cancel: what somebody was shown, with a reason, and with an entry in the log."""
+"""Force-release and cancel.
+
+What somebody was shown, with a reason, and with an entry in the log.
+"""
 
 from __future__ import annotations
 
@@ -170,7 +173,9 @@ ENDINGS = (RELEASING, CANCELLING)
 
 
 def existing(name: str, using: str | None, most: int | None = MOST_WAITERS) -> LockInfo | None:
-    """Return a lock, with `most` holders and waiters (None: all); None if nobody holds it or waits for it. Blocks.
+    """Return a lock, with `most` holders and waiters (None: all).
+
+    None if nobody holds it or waits for it. Blocks.
 
     Raises:
         Http404: The name cannot name a lock.

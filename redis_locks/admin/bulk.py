@@ -1,4 +1,7 @@
-"""The end of many holds and waits at once: those of the locks that a filter finds, or of one host."""
+"""The end of many holds and waits at once.
+
+They are of the locks that a filter finds, or of one host.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,10 @@ def select(matching: Filter, endings: Sequence[Ending], using: str | None) -> Bu
 
 
 def _may_have(lock: Summary, host: str) -> bool:
-    """Whether somebody on this host holds the lock or waits for it, as far as one can know without its details."""
+    """Whether somebody on this host holds the lock or waits for it.
+
+    As far as one can know without its details.
+    """
     if max(lock.holding, lock.waiting) > MOST_LISTED:
         return True
     return any(host == who.host.casefold() for who in (*lock.holders, *lock.waiters))
@@ -114,7 +120,10 @@ def _choice(lock: LockInfo, role: str, party: HolderInfo | WaiterInfo) -> Choice
 
 
 def chosen(values: Sequence[str]) -> dict[tuple[str, str], list[str]]:
-    """Return the marks that a form sent back, by role and name of the lock; what is no choice is left out."""
+    """Return the marks that a form sent back, by role and name of the lock.
+
+    It leaves out what is no choice.
+    """
     marks: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for value in values[:MOST_PARTIES]:
         role, _, rest = value.partition(_SEPARATOR)

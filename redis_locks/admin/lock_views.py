@@ -105,7 +105,10 @@ class LockViews:
         return self._as_data(lambda: self._list().answer(self._request))
 
     def badge(self) -> HttpResponse:
-        """Return how many locks have waiters, for the admin's index, as JSON; 204 if no server says so at once."""
+        """Return how many locks have waiters, for the admin's index, as JSON.
+
+        The answer is 204 if no server says so at once.
+        """
         self._check_view_permission()
         servers = contended_now()
         if not any(servers):
@@ -356,7 +359,10 @@ class LockViews:
             return JsonResponse({"unreachable": self._unreachable(error)}, status=503)
 
     def _unreachable(self, error: LockBackendError) -> str:
-        """Return what the page says of a server that cannot be asked: how long, if this process knows it."""
+        """Return what the page says of a server that cannot be asked.
+
+        It says for how long, if this process knows that.
+        """
         return away(self._pages.using) or str(error)
 
     def _respond(self, template: str, context: dict[str, Any]) -> HttpResponse:
@@ -382,7 +388,8 @@ def _nobody(selection: BulkSelection) -> str:
     read = number_format(len(selection.survey.locks), force_grouping=True)
     there = number_format(selection.survey.total, force_grouping=True)
     text = _(
-        "Nothing was found in %(read)s of %(there)s locks. `manage.py locks drain` reads all locks for a host."
+        "Nothing was found in %(read)s of %(there)s locks. `manage.py locks drain` reads all locks "
+        "for a host."
     )
     return text % {"read": read, "there": there}
 

@@ -238,7 +238,10 @@ def _past_part(
 
 
 def _parties(lock: LockInfo) -> list[tuple[HolderInfo | WaiterInfo, int]]:
-    """Return the holders, longest first, and then the waiters, each with the place in the queue; 0 for a holder."""
+    """Return the holders, longest first, and then the waiters, with their places in the queue.
+
+    A holder's place is 0.
+    """
     holders = sorted(lock.holders, key=lambda holder: -holder.held_for)
     waiters = enumerate(lock.waiters, 1)
     return [*((holder, 0) for holder in holders), *((waiter, place) for place, waiter in waiters)]

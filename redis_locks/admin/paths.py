@@ -69,7 +69,10 @@ class ServerPages:
         return pgettext("server", "default") if using is None else printable(using)
 
     def kept_in(self, answer: HttpResponse) -> HttpResponse:
-        """Return a page in which Django's own links to the list, as in the breadcrumbs, lead to this server's."""
+        """Return a page in which Django's own links to the list lead to this server's.
+
+        Such links are in the breadcrumbs.
+        """
 
         def keep(page: HttpResponse) -> None:
             plain, ours = (escape(address("changelist")) for address in (self.path, self.url))

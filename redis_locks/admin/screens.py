@@ -1,4 +1,7 @@
-"""A page that keeps itself up to date: its pieces, and the news of them for its script, ``locks.js``."""
+"""A page that keeps itself up to date.
+
+Its pieces, and the news of them for its script, ``locks.js``.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,10 @@ _SHARE = 10
 
 
 def strip(result: Search, pages: ServerPages) -> Piece:
-    """Return the figures of all locks, whether they match a search or not; asks the server how it is, now and then."""
+    """Return the figures of all locks, whether they match a search or not.
+
+    Asks the server how it is, now and then.
+    """
     every, oldest = result.survey, result.survey.oldest
     known = _vitals(pages.using)
     verdict = Headline.of(headline(result), every.at, pages)
@@ -76,10 +79,13 @@ def strip(result: Search, pages: ServerPages) -> Piece:
 
 
 def away(using: str | None) -> str:
-    """Return which servers or nodes this process does not ask for now, as they do not answer; empty if there is none."""
+    """Return which servers or nodes this process does not ask for now, as they do not answer.
+
+    Empty if there is none.
+    """
     text = _(
-        "%(server)s has not answered this process since %(time)s. %(calls)s of its calls have failed, "
-        "and further ones fail at once until there is an answer."
+        "%(server)s has not answered this process since %(time)s. %(calls)s of its calls have "
+        "failed, and further ones fail at once until there is an answer."
     )
     return " ".join(
         text

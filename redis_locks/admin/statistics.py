@@ -71,7 +71,10 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
 
 
 def _figures(row: LockStatistics, pages: ServerPages) -> dict[str, object]:
-    """Return the figures of one lock for its row, with a link to these pages; without a name, of all others."""
+    """Return the figures of one lock for its row, with a link to these pages.
+
+    Without a name: those of all others.
+    """
     times = {
         field: "-" if (seconds := getattr(row, field)) is None else latency(seconds)
         for field in ("wait_p50", "wait_p99", "hold_p50", "hold_p99")
@@ -81,7 +84,10 @@ def _figures(row: LockStatistics, pages: ServerPages) -> dict[str, object]:
 
 
 def pattern_of_query(query: str) -> str | None:
-    """Return what `statistics.read` takes for what a user typed: a part of the name, or a pattern."""
+    """Return what `statistics.read` takes for what a user typed.
+
+    A user types a part of the name, or a pattern.
+    """
     if not query:
         return None
     return query if WILDCARD in query else f"{WILDCARD}{query}{WILDCARD}"
@@ -102,7 +108,10 @@ def path(times: Sequence[float | None], longest: float) -> str:
 
 
 def _rounded(highest: int) -> int:
-    """Return the next number above that reads well on an axis: 2, 10, 20, 50, 100, 200 and so on."""
+    """Return the next number above that reads well on an axis.
+
+    Such are 2, 10, 20, 50, 100 and 200.
+    """
     scale = 10
     if highest <= 2:  # noqa: PLR2004
         return 2

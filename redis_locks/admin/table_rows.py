@@ -111,7 +111,10 @@ class PartyRow:
     def of(
         cls, party: HolderInfo | WaiterInfo, at: float, pages: ServerPages | None = None
     ) -> PartyRow:
-        """Return the row of a party in a snapshot that was read at `at`, with links to these pages."""
+        """Return the row of a party in a snapshot, with links to these pages.
+
+        `at` is when the snapshot was read.
+        """
         lasted = party.held_for if isinstance(party, HolderInfo) else party.waited
         # To the millisecond, as the server keeps it: the same each time it is read.
         since = round(at - lasted, 3)
@@ -168,7 +171,10 @@ class HolderRow:
 
     @classmethod
     def of(cls, holder: HolderInfo, at: float, pages: ServerPages | None = None) -> HolderRow:
-        """Return the row of a hold in a snapshot that was read at `at`, with links to these pages."""
+        """Return the row of a hold in a snapshot, with links to these pages.
+
+        `at` is when the snapshot was read.
+        """
         party = PartyRow.of(holder, at, pages)
         return cls(party, LeaseRow.of(holder, at), str(holder.fencing_token))
 
@@ -365,7 +371,10 @@ _ORDINARY = frozenset({"acquired", "contended"})
 
 
 def event_row(event: Event) -> dict[str, object]:
-    """Return an event of a lock as the page shows it; `ordinary` if it happens to every busy one."""
+    """Return an event of a lock as the page shows it.
+
+    `ordinary` if it happens to every busy one.
+    """
     lasted = ""
     if event.seconds:
         text = _("held for %(time)s") if event.kind == "lost" else _("waited for %(time)s")
@@ -384,7 +393,10 @@ def event_row(event: Event) -> dict[str, object]:
 
 
 def past_hold_row(hold: PastHold, usual: Usual | None) -> dict[str, object]:
-    """Return a hold that has ended, of a lock that is usually held for so long, as the page shows it."""
+    """Return a hold that has ended, as the page shows it.
+
+    Its lock is usually held for so long.
+    """
     lasted = hold.ended - hold.began
     return {
         "began": datetime.fromtimestamp(hold.began, UTC),

@@ -1,4 +1,6 @@
-"""The picture of a lock's last minutes or hours: holds as bars, waits as lines above them, troubles as marks.
+"""The picture of a lock's last minutes or hours.
+
+Holds as bars, waits as lines above them, troubles as marks.
 
 Lengths are seconds. The page's script moves the part that shows, so that the edge at the right is
 now.
@@ -119,7 +121,10 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The picture; `began` is where it begins on the server's clock, from where all lengths count."""
+    """The picture, which begins at `began` on the server's clock.
+
+    All lengths count from there.
+    """
 
     span: Span
     began: str
@@ -180,7 +185,8 @@ def timeline(
         tuple(marks),
         _(
             "%(span)s. Holds that ended: %(ended)s, of which lost: %(lost)s. "
-            "Holds that go on: %(held)s. Longer than usual: %(long)s. Events that were trouble: %(trouble)s."
+            "Holds that go on: %(held)s. Longer than usual: %(long)s. Events that were trouble: "
+            "%(trouble)s."
         )
         % {
             "span": span.title,

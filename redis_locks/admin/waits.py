@@ -1,4 +1,7 @@
-"""The waits in progress, on the page of figures: by lock, by template of the name, and by what the holder runs."""
+"""The waits in progress, on the page of figures.
+
+By lock, by template of the name, and by what the holder runs.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,9 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
 
 
 def _by_holder(locks: Iterable[Summary]) -> list[tuple[str, int, float]]:
-    """Return what holders run, how many wait for them, and for how long the first does: the oldest wait first.
+    """Return what holders run, how many wait for them, and for how long the first does.
+
+    The oldest wait comes first.
 
     A lock with several holders counts once for each label. A lock without a holder does not count.
     """

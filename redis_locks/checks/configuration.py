@@ -33,9 +33,10 @@ def _check_connection(ours: Settings, using: str | None) -> Iterator[CheckMessag
         verify(ours.server(using), ours.servers)
     except ImproperlyConfigured as error:
         hint = (
-            f"Set {ours.entry(using)} to a CACHES alias of django-redis or of Django's Redis cache. A "
-            "redis://, valkey://, unix://, redis+sentinel:// or redis+cluster:// URL will do, too. So will "
-            "the dotted path of a callable that returns a redis.Redis or a redis.RedisCluster."
+            f"Set {ours.entry(using)} to a CACHES alias of django-redis or of Django's Redis "
+            "cache. A redis://, valkey://, unix://, redis+sentinel:// or redis+cluster:// URL "
+            "will do, too. So will the dotted path of a callable that returns a redis.Redis or a "
+            "redis.RedisCluster."
         )
         yield Error(str(error), hint=hint, id=NO_CONNECTION)
 

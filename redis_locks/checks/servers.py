@@ -36,7 +36,8 @@ def _shared_with_caches(using: str | None) -> Iterator[CheckMessage]:
         yield Warning(
             f"{' and '.join(clears)} would remove all locks, as they are in the same database.",
             hint="Give the locks a database of their own, in a URL such as "
-            f"{get_settings().entry(using)} = 'redis://localhost:6379/1', or an alias in CACHES for "
+            f"{get_settings().entry(using)} = 'redis://localhost:6379/1', or an alias in CACHES "
+            "for "
             "them alone.",
             id=SHARED_WITH_CACHE,
         )
@@ -45,9 +46,10 @@ def _shared_with_caches(using: str | None) -> Iterator[CheckMessage]:
 def _without_timeout(using: str | None) -> Iterator[CheckMessage]:
     if resolve(using).kwargs.get("socket_timeout", 0) is None:
         yield Warning(
-            f"The client that {get_settings().entry(using)} names has socket_timeout=None, so it waits "
-            "for ever for a server that does not answer; so do locks of redis_locks.compat. "
-            f"All other locks use REDIS_LOCKS['REPLY_TIMEOUT'], {get_settings().reply_timeout:g} s, instead.",
+            f"The client that {get_settings().entry(using)} names has socket_timeout=None, so it "
+            "waits for ever for a server that does not answer; so do locks of "
+            "redis_locks.compat. All other locks use REDIS_LOCKS['REPLY_TIMEOUT'], "
+            f"{get_settings().reply_timeout:g} s, instead.",
             hint="Give it a socket_timeout in seconds, shorter than REDIS_LOCKS['LEASE'].",
             id=NO_TIMEOUT,
         )
@@ -56,9 +58,9 @@ def _without_timeout(using: str | None) -> Iterator[CheckMessage]:
 def _unheeded(using: str | None) -> Iterator[CheckMessage]:
     for option in resolve(using).unheeded:
         yield Warning(
-            f"The client that {get_settings().entry(using)} names has {option}, which locks ignore. "
-            "They open connections of their own: a handful, however many threads wait.",
-            hint="Leave it out there, or give the locks a URL or an alias in CACHES for them alone.",
+            f"The client that {get_settings().entry(using)} names has {option}, which locks "
+            "ignore. They open connections of their own: a handful, however many threads wait.",
+            hint="Leave it out there, or give the locks a URL or a CACHES alias for them alone.",
             id=UNHEEDED,
         )
 
@@ -69,8 +71,9 @@ def _not_in_loops(using: str | None) -> Iterator[CheckMessage]:
     except LockBackendError as error:
         yield Warning(
             f"Async code cannot take locks over {get_settings().entry(using)}, {error}.",
-            hint="Leave the option out, or give async code a connection that redis-py's asyncio can have, "
-            "such as using='rediss://...'. If no async code takes locks, silence this check.",
+            hint="Leave the option out, or give async code a connection that redis-py's asyncio "
+            "can have, such as using='rediss://...'. If no async code takes locks, silence this "
+            "check.",
             id=NOT_IN_LOOPS,
         )
 

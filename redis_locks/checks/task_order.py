@@ -43,7 +43,10 @@ def check_task_order(
 
 
 def _wrong_order(config: AppConfig) -> WrongOrder | None:
-    """Return what is wrong with the tasks of an app; None if it has none, or if they cannot be imported."""
+    """Return what is wrong with the tasks of an app.
+
+    None if it has none, or if they cannot be imported.
+    """
     if config.module is None or not module_has_submodule(config.module, "tasks"):
         return None
     module = f"{config.name}.tasks"

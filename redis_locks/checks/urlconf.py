@@ -46,7 +46,10 @@ def initkwargs_of(view: Any) -> Mapping[str, Any]:
 
 
 def decorated_in(thing: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """Yield each lock that decorates a function in there, and what it decorates, as far as can be seen."""
+    """Yield each lock that decorates a function in there, and what it decorates.
+
+    As far as can be seen.
+    """
     yield from _decorated_in(thing, set())
 
 

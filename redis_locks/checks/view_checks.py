@@ -29,13 +29,14 @@ BEFORE_TRANSACTION = "redis_locks.W015"
 
 _HINT = (
     "Take the lock before the transaction: write it above atomic, and use functools.wraps in the "
-    "decorators above it. Or let the transaction keep it: scope='auto', and as database=... only the one "
-    "that is written to (lock_scope and lock_database of a mixin)"
+    "decorators above it. Or let the transaction keep it: scope='auto', and as database=... only "
+    "the one that is written to (lock_scope and lock_database of a mixin)"
 )
 
 _DISPATCH_HINT = (
-    "Write to the database in a method that the mixin's dispatch calls, such as post(). Or let Django open the "
-    "transaction around dispatch, with lock_scope = 'transaction'. If dispatch writes nothing, silence this check"
+    "Write to the database in a method that the mixin's dispatch calls, such as post(). Or let "
+    "Django open the transaction around dispatch, with lock_scope = 'transaction'. If dispatch "
+    "writes nothing, silence this check"
 )
 
 Aliases = frozenset[str]
@@ -50,7 +51,10 @@ class _Found(NamedTuple):
 
 
 def check_views(**_: object) -> list[CheckMessage]:
-    """Return a warning for each view that releases a lock before COMMIT, or whose own dispatch has no transaction."""
+    """Return a warning for each view that releases a lock before COMMIT.
+
+    Also for a view whose own dispatch has no transaction.
+    """
     return [warning for route, view, _ in routes() for warning in _warnings_of(route, _Walk(view))]
 
 
@@ -65,8 +69,9 @@ def _warnings_of(route: str, walk: _Walk) -> Iterator[CheckMessage]:
             )
     if walk.dispatches_early():
         yield Warning(
-            f"The view at {route!r} has a dispatch() of its own around its lock. The transaction of "
-            "ATOMIC_REQUESTS opens inside the lock, so it does not roll back what this dispatch() writes.",
+            f"The view at {route!r} has a dispatch() of its own around its lock. The transaction "
+            "of ATOMIC_REQUESTS opens inside the lock, so it does not roll back what this "
+            "dispatch() writes.",
             hint=_DISPATCH_HINT,
             id=BEFORE_TRANSACTION,
         )
@@ -101,7 +106,10 @@ class _Walk:
         return self._visit(self._view, frozenset() if self._opens else self._requests)
 
     def dispatches_early(self) -> bool:
-        """Whether a `dispatch` that overrides the mixin's runs before the lock opens the transactions."""
+        """Whether an overriding `dispatch` runs before the lock opens the transactions.
+
+        It overrides the mixin's.
+        """
         kind = self._opens
         if not self._requests or not isinstance(kind, type):
             return False

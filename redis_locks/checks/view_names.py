@@ -1,4 +1,7 @@
-"""System check of views whose lock gets no name, as its template wants what the URL does not give."""
+"""System check of views whose lock gets no name.
+
+Its template wants what the URL does not give.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ def check_lock_names(**_: object) -> list[CheckMessage]:
     return [
         Warning(
             f"The view at {route.route!r} cannot name its lock: {problem}.",
-            hint="Write a field that is an argument of the URL, or override get_lock_name() of a mixin, or give "
-            "the decorator a callable. Of a viewset, lock_actions names the actions that need a lock.",
+            hint="Write a field that is an argument of the URL, or override get_lock_name() of a "
+            "mixin, or give the decorator a callable. Of a viewset, lock_actions names the "
+            "actions that need a lock.",
             id=NO_NAME,
         )
         for route in routes()

@@ -1,4 +1,7 @@
-"""System check of views whose lock comes before the check of permissions, or that never take their mixin's lock."""
+"""System check of views that would lock too early, or never.
+
+Their lock comes before the check of permissions, or nothing takes their mixin's lock.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,11 @@ def _never() -> Iterator[CheckMessage]:
         methods = initkwargs_of(route.view).get("lock_methods", kind.lock_methods)
         if methods and not any(needs_lock(route.view, method) for method in methods):
             yield Warning(
-                f"The view at {route.route!r} never takes its lock: {kind.__qualname__} handles none of its "
+                f"The view at {route.route!r} never takes its lock: {kind.__qualname__} handles "
+                "none of its "
                 f"lock_methods, {', '.join(methods)}.",
-                hint="Name the methods that need the lock in lock_methods, leave RedisLockMixin out, or write lock_methods = ().",
+                hint="Name the methods that need the lock in lock_methods, leave RedisLockMixin "
+                "out, or write lock_methods = ().",
                 id=NO_METHOD,
             )
 
@@ -43,7 +48,8 @@ def _never() -> Iterator[CheckMessage]:
 def _too_early() -> list[CheckMessage]:
     return [
         Warning(
-            f"The view at {route.route!r} takes its lock before it checks permissions. So strangers can wait for "
+            f"The view at {route.route!r} takes its lock before it checks permissions. So "
+            "strangers can wait for "
             "the lock and hold it.",
             hint=f"{hint}. If the check itself needs the lock, silence this one.",
             id=BEFORE_PERMISSION,
@@ -65,7 +71,10 @@ def _hints(view: Any) -> Iterator[str]:
             yield f"Write {lock!r} below @api_view, or use RedisLockAPIMixin for a class"
         elif any(hasattr(each, "login_url") for each in functions):
             # What user_passes_test and its relatives leave on a function.
-            yield f"Write {lock!r} below the decorator that checks permissions, such as @login_required"
+            yield (
+                f"Write {lock!r} below the decorator that checks permissions, such as "
+                "@login_required"
+            )
 
 
 def _hints_of_class(kind: type) -> Iterator[str]:
@@ -76,7 +85,10 @@ def _hints_of_class(kind: type) -> Iterator[str]:
     checks = [each for each in lineage if issubclass(each, AccessMixin) and each is not AccessMixin]
     access = next((each for each in checks if not issubclass(each, RedisLockMixin)), None)
     if at_dispatch and is_api_class(kind):
-        yield f"Write class {kind.__name__}(RedisLockAPIMixin, ...), with the mixin of redis_locks.integrations.rest_framework"
+        yield (
+            f"Write class {kind.__name__}(RedisLockAPIMixin, ...), with the mixin of "
+            "redis_locks.integrations.rest_framework"
+        )
     elif (
         at_dispatch and access is not None and names.index("RedisLockMixin") < lineage.index(access)
     ):

@@ -1,4 +1,6 @@
-"""redis-py's locks, with a queue: the same key, the same interface, and a hand-off to the first waiter.
+"""redis-py's locks, with a queue.
+
+The same key, the same interface, and a hand-off to the first waiter.
 
     client.lock("report", timeout=10, lock_class=redis_locks.compat.Lock)
 

@@ -1,4 +1,6 @@
-"""The errors of the package that a client is of: redis-py's, or those of valkey-py, which is a fork of it.
+"""The errors of the package that a client is of.
+
+redis-py's, or those of valkey-py, which is a fork of it.
 
 A lock over a client of valkey-py raises errors that are of both, so handlers for either work.
 """

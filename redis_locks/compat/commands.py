@@ -43,7 +43,10 @@ async def acquire(request: CompatRequest, channel: bytes, *, stay: bool) -> int:
 async def extend(
     client: Any, keys: CompatKeys, token: bytes, milliseconds: int, *, replace: bool
 ) -> int:
-    """Return EXTENDED, or NOT_OWNED; another number if nothing would be left, and nothing was changed."""
+    """Return EXTENDED, or NOT_OWNED.
+
+    Return another number if nothing would be left. Then nothing was changed.
+    """
     argv = (token, b"%d" % milliseconds, b"1" if replace else b"0")
     return await _run(client, EXTEND, keys, argv)
 

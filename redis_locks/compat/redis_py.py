@@ -120,7 +120,10 @@ class _Queueing:
             )
         if extended != commands.EXTENDED:
             given = f"{seconds!r}, replace_ttl=True" if replace else repr(seconds)
-            msg = f"extend({given}) would end lock {self.name!r}, and let others in: leave time, or call release()"
+            msg = (
+                f"extend({given}) would end lock {self.name!r}, and let others in: leave time, or "
+                "call release()"
+            )
             raise LockError(msg, lock_name=self.name)
         return True
 
@@ -131,7 +134,8 @@ class _Queueing:
     def _require_timeout(self) -> None:
         if int((self.timeout or 0) * 1000) <= 0:
             msg = (
-                f"Lock {self.name!r} has timeout={self.timeout!r}: to set its end anew would end it now, and let others "
+                f"Lock {self.name!r} has timeout={self.timeout!r}: to set its end anew would end "
+                "it now, and let others "
                 "in. Give it a timeout above 0"
             )
             raise LockError(msg, lock_name=self.name)
@@ -216,13 +220,19 @@ class Lock(_Queueing, RedisLock):
             raise
 
     def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - redis-py's
-        """Change when the lock ends, as `do_extend`; raises LockError if this lock, or this thread, does not hold it."""
+        """Change when the lock ends, as `do_extend`.
+
+        Raises LockError if this lock, or this thread, does not hold it.
+        """
         with errors_of(self.redis):
             super().extend(additional_time, replace_ttl)
         return True
 
     def reacquire(self) -> Literal[True]:
-        """Let the lock end after its `timeout` from now; raises LockError as `extend` does, and if it has no timeout."""
+        """Let the lock end after its `timeout` from now.
+
+        Raises LockError as `extend` does, and if it has no timeout.
+        """
         with errors_of(self.redis):
             super().reacquire()
         return True
@@ -238,7 +248,10 @@ class Lock(_Queueing, RedisLock):
         run_blocking(self._release(expected_token))
 
     def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:  # noqa: FBT001 - redis-py's
-        """Change when the lock ends; raises LockError if it would end now, and then changes nothing."""
+        """Change when the lock ends.
+
+        Raises LockError if it would end now, and then changes nothing.
+        """
         return run_blocking(self._extend(additional_time, replace=replace_ttl))
 
     def do_reacquire(self) -> Literal[True]:

@@ -1,4 +1,7 @@
-"""The names of locks on the server: as they are given, or as REDIS_LOCKS["NAME_FUNCTION"] makes them."""
+"""The names of locks on the server.
+
+As they are given, or as REDIS_LOCKS["NAME_FUNCTION"] makes them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,8 @@ def server_name(name: str, kind: NameKind = "lock") -> str:
     made = _checked(function(name, kind), name)
     if kind == "row" and not made.endswith(name):
         msg = (
-            f"REDIS_LOCKS['NAME_FUNCTION'] returned {made!r} for the rows of {name!r}: put something before that name, "
+            f"REDIS_LOCKS['NAME_FUNCTION'] returned {made!r} for the rows of {name!r}: put "
+            "something before that name, "
             "and keep it at the end"
         )
         raise ImproperlyConfigured(msg)
@@ -57,7 +61,10 @@ def listed(name: str) -> str:
 
 
 def both_forms(name: str) -> tuple[str, ...]:
-    """Return what people may mean by a name: that on the server, or the one that code gives, in this order."""
+    """Return what people may mean by a name.
+
+    First comes the name on the server, then the one that code gives.
+    """
     if get_settings().name_function is None:
         return (name,)
     return tuple(dict.fromkeys((ServerName(name), server_name(name))))
@@ -66,15 +73,16 @@ def both_forms(name: str) -> tuple[str, ...]:
 def _checked(made: object, name: str, before: int = 0) -> str:
     if isinstance(made, str) and len(made.encode(errors="replace")) + before > MAX_NAME_BYTES:
         msg = (
-            f"REDIS_LOCKS['NAME_FUNCTION'] made a name of more than {MAX_NAME_BYTES} bytes of {name[:40]!r}: give it a "
-            "shorter one, or let the function hash the long part"
+            f"REDIS_LOCKS['NAME_FUNCTION'] made a name of more than {MAX_NAME_BYTES} bytes of "
+            f"{name[:40]!r}: give it a shorter one, or let the function hash the long part"
         )
         raise UnusableName(msg)
     try:
         return validate_name(made)
     except (TypeError, ValueError) as error:
         msg = (
-            f"REDIS_LOCKS['NAME_FUNCTION'] must return a name for {name!r}, as text without NUL that is not empty; it "
+            f"REDIS_LOCKS['NAME_FUNCTION'] must return a name for {name!r}, as text without NUL "
+            "that is not empty; it "
             f"returned {made!r}"
         )
         raise ImproperlyConfigured(msg) from error

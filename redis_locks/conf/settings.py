@@ -79,7 +79,10 @@ class Settings(NamedTuple):
     name_function: NameFunction | None = None
 
     def server(self, using: str | None) -> str:
-        """Return what names the server that ``using`` asks for: an alias, a URL or a dotted path."""
+        """Return what names the server that ``using`` asks for.
+
+        It is an alias, a URL or a dotted path.
+        """
         if using is None:
             return self.servers.get(DEFAULT_SERVER, self.connection)
         return self.servers.get(using, using)

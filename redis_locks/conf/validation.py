@@ -47,7 +47,10 @@ def _connection(value: object, entry: str) -> str:
 
 def _servers(value: object, entry: str) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
-        msg = f"{entry} must be a dictionary such as {{'billing': 'redis://...'}}, not a {type(value).__name__}"
+        msg = (
+            f"{entry} must be a dictionary such as {{'billing': 'redis://...'}}, not a "
+            f"{type(value).__name__}"
+        )
         raise TypeError(msg)
     for name in value:
         # Else it would hide a URL or a dotted path, or could not be typed.
@@ -173,18 +176,21 @@ class Entry(NamedTuple):
 ENTRIES: Mapping[str, Entry] = {
     "CONNECTION": Entry(
         _connection,
-        "Give a CACHES alias, or a redis://, valkey://, unix://, redis+sentinel:// or redis+cluster:// URL. "
-        "The dotted path of a callable that returns a redis.Redis or a redis.RedisCluster will do, too.",
+        "Give a CACHES alias, or a redis://, valkey://, unix://, redis+sentinel:// or "
+        "redis+cluster:// URL. The dotted path of a callable that returns a redis.Redis or a "
+        "redis.RedisCluster will do, too.",
     ),
     "SERVERS": Entry(
         _servers,
-        "Give each server a name, and a value as for CONNECTION. Choose one by using='billing'; 'default' "
+        "Give each server a name, and a value as for CONNECTION. Choose one by using='billing'; "
+        "'default' "
         "stands in for CONNECTION.",
     ),
     "PREFIX": Entry(_prefix, 'Use a short word such as "redis_locks".'),
     "NAME_FUNCTION": Entry(
         _or_none(_name_function),
-        "Give the dotted path of a function of a name and its kind that returns the name on the server, or None.",
+        "Give the dotted path of a function of a name and its kind that returns the name on the "
+        "server, or None.",
     ),
     "WAIT": Entry(wait_seconds, "Give seconds, 0 to not wait at all, or None to wait for ever."),
     "REQUEST_DEADLINE": Entry(
@@ -196,17 +202,20 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "RELEASE_TIMEOUT": Entry(
         span_seconds,
-        "Give the seconds for which a release waits for its server, such as 5.0. Afterwards it goes on in the background.",
+        "Give the seconds for which a release waits for its server, such as 5.0. Afterwards it "
+        "goes on in the background.",
     ),
     "LEASE": Entry(_lease, "Give seconds greater than 0, such as 10.0."),
     "RENEW": Entry(flag, "True renews holds in the background."),
     "MAX_HOLD": Entry(
         _or_none(span_seconds),
-        "Give the seconds for which holds are renewed while their event loop stands still; None is 30 leases.",
+        "Give the seconds for which holds are renewed while their event loop stands still; None "
+        "is 30 leases.",
     ),
     "DEADLOCK_TIMEOUT": Entry(
         _or_none(_deadlock_timeout),
-        "Give the seconds after which a wait looks for a deadlock, or None to look only when another waiter asks.",
+        "Give the seconds after which a wait looks for a deadlock, or None to look only when "
+        "another waiter asks.",
     ),
     "LOG_LOCK_WAITS": Entry(
         flag, "True warns in the log of each wait that lasts longer than DEADLOCK_TIMEOUT."
@@ -230,20 +239,23 @@ ENTRIES: Mapping[str, Entry] = {
     ),
     "MAX_CONNECTIONS": Entry(
         whole_number(LEAST_CONNECTIONS, MOST_CONNECTIONS),
-        "Give the most connections that the threads of a process may open to one server, such as 64.",
+        "Give the most connections that the threads of a process may open to one server, such as "
+        "64.",
     ),
     "CONFLICT_STATUS": Entry(
         error_status, "Give the HTTP status of a view whose lock is held, such as 423 or 409."
     ),
     "ON_UNAVAILABLE": Entry(
         one_of(*get_args(OnUnavailable)),
-        "Say what happens when Redis cannot be asked: 'respond' lets views answer 503, 'proceed' runs without the lock.",
+        "Say what happens when Redis cannot be asked: 'respond' lets views answer 503, 'proceed' "
+        "runs without the lock.",
     ),
     "TELEMETRY": Entry(
         _telemetry, "Name where metrics go, and install the package for it; [] sends none."
     ),
     "ALERTS": Entry(
         _or_none(_alerts),
-        'Give rules such as LockAlert("oldest_wait", above=60); None is the default rules, [] is none.',
+        'Give rules such as LockAlert("oldest_wait", above=60); None is the default rules, [] is '
+        "none.",
     ),
 }

@@ -1,1 +1,4 @@
-"""From a setting to a server: which client, which cluster slot, and the backend that runs a lock's commands."""
+"""From a setting to a server.
+
+Which client, which cluster slot, and the backend that runs a lock's commands.
+"""

@@ -110,7 +110,10 @@ class Backend:
         return driver, driver.renewer
 
     def revoke(self, token: str) -> None:
-        """Note that the hold of `token` was ended by an operator; nothing happens if it is another process's."""
+        """Note that the hold of `token` was ended by an operator.
+
+        Nothing happens if it is another process's.
+        """
         self.renewer.revoke(token)
         if self._patient is not self.renewer:
             self._patient.revoke(token)
@@ -120,7 +123,9 @@ class Backend:
         return get_settings().replicas if wanted is UNSET else wanted
 
     def patient(self, driver: Driver) -> Renewer:
-        """Return who renews the holds that replicas have to know of: waiting for them, it delays no others.
+        """Return the renewer for holds that replicas have to know of.
+
+        It waits for them, and delays no other holds.
 
         Raises:
             ValueError: The server is a cluster.
@@ -144,7 +149,9 @@ class Backend:
         return terms
 
     def groups(self, names: tuple[str, ...]) -> list[Group]:
-        """Return the scripts' KEYS for a set of locks, with the names, those of each partition apart.
+        """Return the scripts' KEYS for a set of locks, with the names.
+
+        Each partition has its own.
 
         They come in the order in which every process has to acquire them.
         """
@@ -168,7 +175,8 @@ class Backend:
         if len(partitions) > 1:
             msg = (
                 f"the locks {', '.join(map(repr, names[:5]))} are in several partitions and cannot "
-                'be reached in one step; take them one by one, or set REDIS_LOCKS["PARTITIONS"] to 1'
+                'be reached in one step; take them one by one, or set REDIS_LOCKS["PARTITIONS"] to '
+                "1"
             )
             raise ValueError(msg)
         return set_keys(self._prefix, partitions.pop(), names)
@@ -208,7 +216,9 @@ class Backend:
 
     @contextmanager
     def understood(self) -> Iterator[None]:
-        """Raise LockBackendError for what reading a reply raises: the server is none of ours, or others write our keys.
+        """Raise LockBackendError for what reading a reply raises.
+
+        The server is none of ours, or others write our keys.
 
         Arguments of callers are checked outside.
         """
@@ -216,8 +226,9 @@ class Backend:
             yield
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
             msg = (
-                f"{self.description} sent a reply that cannot be read ({type(error).__name__}: {error}). Either it is no "
-                "Redis or Valkey, or other programs write to the keys of locks"
+                f"{self.description} sent a reply that cannot be read ({type(error).__name__}: "
+                f"{error}). Either it is no Redis or Valkey, or other programs write to the keys "
+                "of locks"
             )
             raise LockBackendError(msg) from error
 

@@ -20,7 +20,10 @@ _SHAPE = ("decode_responses", "encoding", "encoding_errors")
 
 
 def _classes(name: str) -> tuple[type[Any], ...]:
-    """Return the classes, blocking and asyncio, of that name in valkey-py; none if nobody has imported it."""
+    """Return the classes, blocking and asyncio, of that name in valkey-py.
+
+    None if nobody has imported it.
+    """
     modules = (sys.modules.get(module) for module in ("valkey", "valkey.asyncio"))
     return tuple(getattr(module, name) for module in modules if hasattr(module, name))
 

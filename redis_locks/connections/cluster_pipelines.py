@@ -1,4 +1,6 @@
-"""What is queued in a pipeline of redis-py's cluster clients, and whether the node of a lock has its keys.
+"""What is queued in a pipeline of redis-py's cluster clients.
+
+And whether the node of a lock has its keys.
 
 redis-py knows where a command's keys stand; the few commands whose keys move about in it (those
 with a number of keys, or ``STORE``) it asks the server for.
@@ -48,14 +50,19 @@ class QueuedOnCluster:
         return [bytes(self.encode(word)) for word in words]  # redis-py leaves a memoryview as it is
 
     async def require(self, driver: Driver, keys: Keys) -> None:
-        """Raise unless the cluster of `driver` has the commands' keys in one slot with a lock's `keys`.
+        """Raise unless the commands' keys are in one slot with a lock's `keys`.
+
+        The cluster is that of `driver`.
 
         Raises:
             ValueError: A key is elsewhere; a command has none, or redis-py does not know it.
             LockBackendError: Redis could not be asked for the keys of a command.
         """
         if not isinstance(driver, ClusterDriver):
-            msg = f"pipe belongs to a cluster, but the lock is on {driver.description}: one step needs one server"
+            msg = (
+                f"pipe belongs to a cluster, but the lock is on {driver.description}: one step "
+                "needs one server"
+            )
             raise ValueError(msg)  # noqa: TRY004 - of the right type, but of the wrong server
         if self._is_async and not driver.suspends:
             msg = "pipe belongs to a client of redis.asyncio: await hold.acommit(pipe)"
@@ -63,7 +70,10 @@ class QueuedOnCluster:
         try:
             await self._require(driver, keys)
         except _SILENT as error:
-            msg = f"{driver.description} cannot be asked for the keys of the commands: {error}. Nothing was applied"
+            msg = (
+                f"{driver.description} cannot be asked for the keys of the commands: {error}. "
+                "Nothing was applied"
+            )
             raise LockBackendError(msg) from error
 
     async def _require(self, driver: ClusterDriver, keys: Keys) -> None:
@@ -84,7 +94,10 @@ class QueuedOnCluster:
         theirs = {(node.host, int(node.port)) for node in nodes}
         if theirs.isdisjoint(_as_redis_py_has_them(driver.nodes.slots.nodes())):
             named = ", ".join(f"{host}:{port}" for host, port in sorted(theirs))
-            msg = f"pipe belongs to the cluster of {named}, but the lock is on {driver.description}: one step needs one server"
+            msg = (
+                f"pipe belongs to the cluster of {named}, but the lock is on {driver.description}: "
+                "one step needs one server"
+            )
             raise ValueError(msg)
 
     async def _keys_of(self, arguments: Sequence[Any]) -> Sequence[Any]:
@@ -97,12 +110,15 @@ class QueuedOnCluster:
         except _SILENT:
             raise
         except (RedisError, IndexError) as error:
-            msg = f"redis-py cannot tell the keys of {arguments[0]}, a command queued for commit(pipe): {error}"
+            msg = (
+                f"redis-py cannot tell the keys of {arguments[0]}, a command queued for "
+                f"commit(pipe): {error}"
+            )
             raise ValueError(msg) from error
         if not keys:
             msg = (
-                f"{arguments[0]} has no key that says which node it is for; on a cluster commit(pipe) "
-                "takes only commands with keys in the lock's slot"
+                f"{arguments[0]} has no key that says which node it is for; on a cluster "
+                "commit(pipe) takes only commands with keys in the lock's slot"
             )
             raise ValueError(msg)
         return list(keys)

@@ -29,7 +29,10 @@ def key_beside(name: str, key: str) -> str:
 
 
 def require_beside(what: str, key: bytes, keys: Keys, otherwise: str) -> None:
-    """Raise ValueError, naming `what` and what to do `otherwise`, if `key` is not in the slot of a lock's `keys`."""
+    """Raise ValueError if `key` is not in the slot of a lock's `keys`.
+
+    The error names `what`, and what to do `otherwise`.
+    """
     # Not above: redis-py is imported when a connection is, for start-up's sake.
     from redis_locks.drivers.slots import slot_of
 
@@ -37,6 +40,7 @@ def require_beside(what: str, key: bytes, keys: Keys, otherwise: str) -> None:
     if slot != wanted:
         msg = (
             f"{what} reaches only keys in the cluster slot of the lock, which is {wanted}, and "
-            f"{key.decode(errors='replace')!r} is in {slot}. Name it redis_locks.key_beside(LOCK, KEY), or {otherwise}"
+            f"{key.decode(errors='replace')!r} is in {slot}. Name it redis_locks.key_beside(LOCK, "
+            f"KEY), or {otherwise}"
         )
         raise ValueError(msg)

@@ -257,7 +257,8 @@ def _load_callable(path: str) -> Callable[[], object]:
     if not callable(imported):
         msg = (
             f"redis_locks: {path} is a {type(imported).__name__}; it must be a callable "
-            "without arguments that returns a redis.Redis, a redis.RedisCluster or valkey-py's twin of one."
+            "without arguments that returns a redis.Redis, a redis.RedisCluster or valkey-py's "
+            "twin of one."
         )
         raise ImproperlyConfigured(msg)
     return cast("Callable[[], object]", imported)

@@ -1,4 +1,7 @@
-"""Caches that share a database with the locks: their ``clear()`` is FLUSHDB, which removes the locks."""
+"""Caches that share a database with the locks.
+
+Their ``clear()`` is FLUSHDB, which removes the locks.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,9 @@ SHARED_WITH_CACHE = "redis_locks.W006"
 
 
 def caches_beside(using: str | None) -> list[str]:
-    """Return the aliases in CACHES whose ``clear()`` would remove the locks on the server ``using``.
+    """Return the aliases in CACHES whose ``clear()`` would remove the locks.
+
+    The locks are those on the server ``using``.
 
     Connects to nothing, but calls the callable if that is a dotted path. An alias that exists for
     the locks, that is the server's own unless it is "default", does not count.
@@ -34,7 +39,9 @@ def caches_beside(using: str | None) -> list[str]:
 
 
 def caches_elsewhere() -> dict[str, str]:
-    """Return the aliases in CACHES of caches on Redis that are in another database than the default server's locks.
+    """Return the aliases of caches on Redis that are in another database than the locks.
+
+    The locks are those of the default server.
 
     Each comes with its database. Connects to nothing, as `caches_beside`.
 

@@ -1,1 +1,4 @@
-"""`redis_lock` and `Semaphore` as decorators: names from calls, responses to a refusal, task queues."""
+"""`redis_lock` and `Semaphore` as decorators.
+
+Names from calls, responses to a refusal, task queues.
+"""

@@ -15,7 +15,10 @@ from redis_locks.exceptions import LockError
 
 
 def api_error(error: LockError, conflict_status: int | None = None) -> APIException:
-    """Return the framework's error for one of `answers.ANSWERED`; the text of `error` does not reach the client."""
+    """Return the framework's error for one of `answers.ANSWERED`.
+
+    The text of `error` does not reach the client.
+    """
     answer = answer_to(error, conflict_status)
     made = APIException(answer.message, answer.code)
     made.status_code = answer.status

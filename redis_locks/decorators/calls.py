@@ -1,4 +1,7 @@
-"""What can be decorated, and which locks a call of it takes: their names, from the call's arguments."""
+"""What can be decorated, and which locks a call of it takes.
+
+Their names, from the call's arguments.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
 
 
 def one_name_of(what: str, function: Callable[..., object], source: object) -> Renderer:
-    """Return how to name the only lock of a call of `function`, or of `what` it is; raises as `for_calls_of`."""
+    """Return how to name the only lock of a call of `function`, or of `what` it is.
+
+    Raises as `for_calls_of`.
+    """
     names_of = for_calls_of(function, source)
 
     def name_of(args: tuple[object, ...], kwargs: Mapping[str, object]) -> str:
@@ -157,7 +163,10 @@ def _no_name(name: object) -> TypeError:
 
 
 def refuse_bare(name: object, decorator: str) -> None:
-    """Raise TypeError if `name` is what a decorator of this name, without parentheses, stands above."""
+    """Raise TypeError if `name` is what a decorator without parentheses stands above.
+
+    The decorator has this name.
+    """
     if inspect.isclass(name) or iscoroutinefunction(name) or _is_being_defined(name):
         raise TypeError(_bare(decorator))
 
@@ -191,7 +200,10 @@ def _last_line(code: CodeType) -> int:
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Whether a call of `function`, which may be an object with a method `__call__`, is to be awaited."""
+    """Whether a call of `function` is to be awaited.
+
+    It may be an object with a method `__call__`.
+    """
     return iscoroutinefunction(function) or iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - the method, not whether there is one
     )

@@ -64,14 +64,20 @@ class Queue:
     def message(
         self, side: Side, task: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Message, float]:
-        """Return a new message with these arguments, as the worker will get them, and the seconds until it is due."""
+        """Return a new message with these arguments, and the seconds until it is due.
+
+        The arguments are as the worker will get them.
+        """
         name = self.name_of(args, kwargs)
         message = Message(self.rule, name, new_token(side.session), f"task {task.name}, queued")
         due = task.run_after
         return message, (due - datetime.now(due.tzinfo)).total_seconds() if due else 0.0
 
     def blocking(self, function: Function) -> Function:
-        """Return `function` for a worker's thread: it gives up its message's lock as it begins or ends."""
+        """Return `function` for a worker's thread.
+
+        It gives up its message's lock as it begins or ends.
+        """
 
         @functools.wraps(function)
         def once(*args: Any, **kwargs: Any) -> Any:
@@ -122,13 +128,19 @@ class Delivery:
         self._began = monotonic()
 
     async def end(self) -> None:
-        """Give the lock up, unless that is done; also if Redis could not be asked when the task began."""
+        """Give the lock up, unless that is done.
+
+        It does so also if Redis could not be asked when the task began.
+        """
         run = self._run or await self._found()
         if run is not None:
             await run.end(self._side)
 
     async def _found(self) -> QueuedRun | None:
-        """Return the run of the message that has the lock; None, and a warning, if Redis could not be asked."""
+        """Return the run of the message that has the lock.
+
+        None, and a warning, if Redis could not be asked.
+        """
         # Not above: most processes never inspect a lock.
         from redis_locks.inspection.queries import read_lock
 

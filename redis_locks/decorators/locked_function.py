@@ -133,7 +133,10 @@ class LockedFunction:
         return self._call(hold, request, args, kwargs)
 
     def _call(self, hold: Hold, request: HttpRequest | None, args: Args, kwargs: Kwargs) -> Any:
-        """Call the function, and release the lock when it, or the awaitable that it returned, has ended."""
+        """Call the function, and release the lock when it has ended.
+
+        If it returned an awaitable, release when that has ended.
+        """
         # Not a stack of contexts, which would take as long as all else here.
         try:
             if request is None:
@@ -188,7 +191,10 @@ class LockedFunction:
         return None
 
     def _not_found(self, error: UnusableName, request: HttpRequest | None) -> Exception:
-        """Return what to raise for a name that cannot be one: of a view, a stranger may have written it in the URL."""
+        """Return what to raise for a name that cannot be one.
+
+        A stranger may have written a view's name in the URL.
+        """
         return error if request is None or not self.is_view else Http404(str(error))
 
     def _responds(self, lock: Lock) -> bool:
@@ -217,7 +223,10 @@ class LockedFunction:
         args: Args,
         kwargs: Kwargs,
     ) -> HttpResponseBase:
-        """Return the answer to a request that did not get its lock; without a request raise `error`."""
+        """Return the answer to a request that did not get its lock.
+
+        Without a request, raise `error`.
+        """
         if request is None:
             self._without_request(error)
         if is_of_api(args):

@@ -81,7 +81,10 @@ class Rule(NamedTuple):
 
 
 def token_of(task_id: str) -> str:
-    """Return the token of the message of the Celery task with this id, which is its own wherever it is delivered."""
+    """Return the token of the message of the Celery task with this id.
+
+    It is the message's own, wherever it is delivered.
+    """
     return token_without_process(_NOBODY, task_id)
 
 
@@ -134,14 +137,19 @@ class Message(NamedTuple):
             )
 
     async def share(self, side: Side) -> bool:
-        """Let holds that are not of messages share the lock; False if the message does not have it."""
+        """Let holds that are not of messages share the lock.
+
+        False if the message does not have it.
+        """
         keys = side.backend.keys(self.name)
         return await side.backend.ask(
             side.driver, lambda link: store.downgrade(link, keys, self.token)
         )
 
     async def withdraw(self, side: Side, *tokens: str) -> bool:
-        """Give the lock up, for a message that is not in the queue any more; or end other holds, by their tokens.
+        """Give the lock up, for a message that is not in the queue any more.
+
+        Or end other holds, by their tokens.
 
         Returns False, and logs the error, if Redis could not be asked: the lease ends it.
         """
@@ -187,7 +195,9 @@ class Message(NamedTuple):
 
 
 async def withdraw_all(backend: Backend, messages: Sequence[Message]) -> None:
-    """Give up the locks of messages that are not in the queue any more, some hundred in a round trip; blocks.
+    """Give up the locks of messages that are not in the queue any more.
+
+    Blocks for a round trip for some hundred of them.
 
     Logs errors: the lease ends what is left.
     """
@@ -241,7 +251,8 @@ class QueuedRun:
                 await message.share(side)
                 self._renew(message.lease(side), sent + message.rule.lease_ms / 1000)
             elif taken.label == f"{RUN}{message.label}":
-                self._tokens.clear()  # another run of this message goes on, and the message has been done by a third
+                # Another run of this message goes on, and the message has been done by a third.
+                self._tokens.clear()
             else:
                 # Its lease ended in the queue, and another message came.
                 self._is_over = True
@@ -264,7 +275,10 @@ class QueuedRun:
         self._stop_renewing()
 
     async def end(self, side: Side) -> None:
-        """Give the lock up, unless it is over; once more if an interrupt leaves it open whether that happened."""
+        """Give the lock up, unless it is over.
+
+        Ask once more if an interrupt leaves it open whether that happened.
+        """
         if self._is_over:
             return
         try:

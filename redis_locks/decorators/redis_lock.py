@@ -193,7 +193,8 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         check_function(
             function,
             "redis_lock",
-            of_class="for a view use RedisLockMixin or @method_decorator(redis_lock(...), name='dispatch')",
+            of_class="for a view use RedisLockMixin or @method_decorator(redis_lock(...), "
+            "name='dispatch')",
             of_generator="it would be released",
         )
         if self._reads:
@@ -255,5 +256,8 @@ def _check_conflict(on_conflict: object, conflict_status: object) -> None:
         return
     error_status(conflict_status, "conflict_status")
     if on_conflict is not None:
-        msg = "give either on_conflict or conflict_status: with on_conflict there is no answer of ours"
+        msg = (
+            "give either on_conflict or conflict_status: with on_conflict there is no answer of "
+            "ours"
+        )
         raise ValueError(msg)

@@ -1,4 +1,7 @@
-"""What a client gets instead of a view's response: the lock is held, or its server cannot be asked."""
+"""What a client gets instead of a view's response.
+
+The lock is held, or its server cannot be asked.
+"""
 
 from __future__ import annotations
 

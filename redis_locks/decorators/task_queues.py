@@ -59,7 +59,9 @@ class WrongOrder(TypeError):
 
 
 def requeue(error: LockError) -> NoReturn:
-    """Have the task that runs here, which did not get its lock, run again later, by the means of its own queue.
+    """Have the task that runs here, which did not get its lock, run again later.
+
+    By the means of its own queue.
 
     In a Celery worker that is ``retry``: with a jittered pause that doubles each time, as
     often as the task's ``max_retries`` says. Anywhere else there is no such means. Nor is there for
@@ -77,7 +79,9 @@ def requeue(error: LockError) -> NoReturn:
 
 
 def requeue_uncounted(error: LockNotAvailable) -> NoReturn:
-    """Have the Celery task that runs here run again, however often, for the wait has an end: the holder's.
+    """Have the Celery task that runs here run again, however often.
+
+    The wait has an end: the holder's.
 
     Its ``max_retries`` are left for failures of its own. The pause is half to all of what is left
     of the holder's lease, so that a dead holder is followed soon.
@@ -95,7 +99,10 @@ def requeue_uncounted(error: LockNotAvailable) -> NoReturn:
 
 
 def is_run_by_a_task(function: Callable[..., Any]) -> bool:
-    """Return whether the Celery task that runs here is made of `function`, decorated further perhaps."""
+    """Return whether the Celery task that runs here is made of `function`.
+
+    The function may be decorated further.
+    """
     task = _running_task()
     if task is None:
         return False
@@ -123,7 +130,10 @@ def _jittered(longest: float) -> float:
 
 
 def is_django_task(function: object) -> bool:
-    """Whether ``django.tasks.task`` made this, or its backport for Django before 6.0, ``django_tasks``."""
+    """Whether ``django.tasks.task`` made this, or its backport.
+
+    The backport for Django before 6.0 is ``django_tasks``.
+    """
     # Not imported here: a caller that has made one has imported it.
     modules = map(sys.modules.get, ("django.tasks.base", "django_tasks.base"))
     return any(isinstance(function, each.Task) for each in modules if each is not None)
@@ -135,7 +145,9 @@ def with_function(task: DjangoTaskT, function: Callable[..., Any]) -> DjangoTask
 
 
 def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> None:
-    """Raise if ``function`` is a task, or wraps one: its queue would run the function inside, undecorated.
+    """Raise if ``function`` is a task, or wraps one.
+
+    Its queue would run the function inside, undecorated.
 
     An operation of django-ninja is refused alike. Tasks of django-q2 are plain functions, which can
     be decorated.
@@ -151,9 +163,11 @@ def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> No
     if hasattr(function, _OPERATION):
         name = getattr(function, "__name__", "operation")
         raise WrongOrder(
-            f"{decorator} cannot decorate the operation {name}: django-ninja would run the function inside, "
+            f"{decorator} cannot decorate the operation {name}: django-ninja would run the "
+            "function inside, "
             f"without {decorator}.",
-            f"Write the operation's decorator above:\n\n    @api.post(...)\n    @{source}\n    def {name}(...): ...\n",
+            f"Write the operation's decorator above:\n\n    @api.post(...)\n    @{source}\n    "
+            f"def {name}(...): ...\n",
         )
     task = inspect.unwrap(function, stop=_is_task)
     if not _is_task(task):

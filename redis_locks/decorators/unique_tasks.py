@@ -16,7 +16,9 @@ OnDuplicate = Literal["skip", "first"]
 
 
 class unique_task:  # noqa: N801 - used as a decorator, so it reads like a function
-    """A task that is queued once: while one message is queued, `enqueue` and `delay` add no second one.
+    """A task that is queued once.
+
+    While one message is queued, `enqueue` and `delay` add no second one.
 
     For ``django.tasks``, or its backport, it stands above ``@task``. For Celery it is an option of
     a task whose base is `redis_locks.integrations.celery.UniqueTask`. Immutable; safe at import
@@ -70,11 +72,15 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         self.on_duplicate = on_duplicate
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Raise TypeError in a Celery task whose base is not `UniqueTask`: it would queue each message."""
+        """Raise TypeError in a Celery task whose base is not `UniqueTask`.
+
+        It would queue each message.
+        """
         known = any(name in vars(base) for base in owner.__mro__[1:])
         if name == "unique" and hasattr(owner, "apply_async") and not known:
             msg = (
-                f"the task {owner.__name__} has unique={self!r}, which its base does not know: add base=UniqueTask, from "
+                f"the task {owner.__name__} has unique={self!r}, which its base does not know: add "
+                "base=UniqueTask, from "
                 "redis_locks.integrations.celery"
             )
             raise TypeError(msg)
@@ -87,13 +93,16 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         """
         if not is_django_task(task):
             msg = (
-                f"unique_task cannot decorate {task!r}: it stands above @task of django.tasks. For Celery, write "
-                "@shared_task(base=UniqueTask, unique=unique_task(...)), with UniqueTask from "
-                "redis_locks.integrations.celery"
+                f"unique_task cannot decorate {task!r}: it stands above @task of django.tasks. For "
+                "Celery, write @shared_task(base=UniqueTask, unique=unique_task(...)), with "
+                "UniqueTask from redis_locks.integrations.celery"
             )
             raise TypeError(msg)
         if self.on_duplicate == "first":
-            msg = "on_duplicate must be 'skip' for django.tasks, which names a result once it is queued"
+            msg = (
+                "on_duplicate must be 'skip' for django.tasks, which names a result once it is "
+                "queued"
+            )
             raise TypeError(msg)
         from redis_locks.decorators.django_tasks import (
             queued_once,

@@ -53,12 +53,18 @@ def after_request(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def label_of(request: HttpRequest) -> str:
-    """What a holder that serves this request does, for people; the client may have written a lot."""
+    """What a holder that serves this request does, for people.
+
+    The client may have written a lot.
+    """
     return f"{request.method} {request.path}"[:MAX_LABEL]
 
 
 def view_of(function: Any, args: tuple[object, ...]) -> View | None:
-    """The class-based view of which `function` is a method, called with `args`; None if it is no method."""
+    """The class-based view of which `function` is a method, called with `args`.
+
+    None if it is no method.
+    """
     bound = function
     if isinstance(bound, functools.partial):  # made by method_decorator
         bound = bound.func
@@ -88,7 +94,9 @@ def needs_lock(view: object, method: str | None) -> bool:
 
 
 def require_reached(kind: type, mixin: type, *methods: str) -> None:
-    """Raise ImproperlyConfigured if a class before `mixin` overrides one of its methods and never calls it.
+    """Raise ImproperlyConfigured if a class before `mixin` never calls the mixin's method.
+
+    The class overrides that method.
 
     Then no request would take the mixin's lock.
     """
@@ -104,11 +112,17 @@ def require_reached(kind: type, mixin: type, *methods: str) -> None:
                 if each is kind
                 else f"Write the mixin before {each.__name__}: class {kind.__name__}({ours}, ...)"
             )
-            msg = f"{kind.__module__}.{kind.__qualname__} would take no lock, because {method} does not call the mixin's. {fix}"
+            msg = (
+                f"{kind.__module__}.{kind.__qualname__} would take no lock, because {method} does "
+                f"not call the mixin's. {fix}"
+            )
             raise ImproperlyConfigured(msg)
 
 
 def class_of(view: object) -> type[View] | None:
-    """Return the class of the view, or of the viewset, whose function the URLconf has; None if it has no class."""
+    """Return the class of the view, or of the viewset, whose function the URLconf has.
+
+    None if it has no class.
+    """
     kind = getattr(view, "view_class", None) or getattr(view, "cls", None)  # of a viewset
     return kind if isinstance(kind, type) and issubclass(kind, View) else None

@@ -1,4 +1,6 @@
-"""Look whether a rule of ``REDIS_LOCKS["ALERTS"]`` fires, and tell of it: to a log, and by a signal.
+"""Look whether a rule of ``REDIS_LOCKS["ALERTS"]`` fires, and tell of it.
+
+It tells a log, and sends a signal.
 
 Any number of processes may look. The server notes which alerts fire, so each is told once, by
 one of them. `manage.py locks watch --alerts` looks all the time; a task that calls
@@ -157,7 +159,9 @@ def _tell(event: AlertEvent) -> None:
 
 
 def _held_long(rules: Iterable[LockAlert]) -> Named | None:
-    """Return which names to look for even among very many locks: nobody but a waiter notes how long a hold is.
+    """Return which names to look for even among very many locks.
+
+    Nobody but a waiter notes how long a hold is.
 
     They are half of what is read, so that they do not hide long waits.
     """
@@ -240,7 +244,10 @@ def _event(rule: LockAlert, since: float, found: Sequence[_Trouble]) -> AlertEve
 async def _note(
     backend: Backend, driver: Driver, *, names: Sequence[str]
 ) -> list[tuple[str, float, str]]:
-    """Return alerts as the server has noted them: which, since when, and "firing", "known" or "resolved"."""
+    """Return alerts as the server has noted them.
+
+    Which, since when, and "firing", "known" or "resolved".
+    """
     keys = backend.partitions()[0]
 
     async def ask(link: Link) -> Any:

@@ -61,7 +61,9 @@ _OF_THE_WHOLE = {"locking", "shared cache", "cluster"}
 
 
 def diagnose(*, using: str | None = None) -> list[Finding]:
-    """Return what each check of the server, or of a cluster's masters, found; blocks for some dozens of round trips each.
+    """Return what each check of the server, or of a cluster's masters, found.
+
+    Blocks for some dozens of round trips each.
 
     That the server cannot be reached is a finding as well, within 3 s. Then the only other one is
     of calls of this process that have failed.

@@ -1,4 +1,7 @@
-"""Checks of what lies between us and the server: clocks, time under way, shared databases, a real lock."""
+"""Checks of what lies between us and the server.
+
+Clocks, time under way, shared databases, a real lock.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,10 @@ def away(probe: Probe) -> Outcome | None:
 
 
 def outages(probe: Probe) -> Outcome:
-    """Check that calls are answered: those of this process now, and those of all in the last hour."""
+    """Check that calls are answered.
+
+    It counts those of this process now, and those of all in the last hour.
+    """
     if verdict := away(probe):
         return verdict
     try:
@@ -95,7 +101,8 @@ def outages(probe: Probe) -> Outcome:
     if failed:
         return warning(
             f"{failed} acquires of the last hour failed because Redis did not answer.",
-            "Look for 'does not answer' in the logs of your processes, and at that time into the server's log.",
+            "Look for 'does not answer' in the logs of your processes, and at that time into the "
+            "server's log.",
         )
     return ok("No acquire of the last hour failed because Redis did not answer.")
 
@@ -108,7 +115,8 @@ def shared_cache(probe: Probe) -> Outcome:
     named = ", ".join(f"caches['{alias}'].clear()" for alias in sharing)
     if SHARED_WITH_CACHE in settings.SILENCED_SYSTEM_CHECKS:
         return ok(
-            f"{named} empties the database of the locks; {SHARED_WITH_CACHE} is in SILENCED_SYSTEM_CHECKS."
+            f"{named} empties the database of the locks; {SHARED_WITH_CACHE} is in "
+            "SILENCED_SYSTEM_CHECKS."
         )
     return warning(
         f"{named} empties the database, and with it all locks.",

@@ -1,4 +1,7 @@
-"""What locks ask of a server beyond commands and rights; servers that speak Redis's protocol may lack it."""
+"""What locks ask of a server beyond commands and rights.
+
+Servers that speak Redis's protocol may lack it.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,8 @@ _FEATURES = (
     _Feature(
         "the count of receivers of a PUBLISH in a script",
         _receivers,
-        "a lock that is released to a waiter waits until that asks again, and crash_release ends living holders",
+        "a lock that is released to a waiter waits until that asks again, and crash_release ends "
+        "living holders",
         in_cluster=False,
     ),
     _Feature(
@@ -123,7 +127,8 @@ def _lacks(probe: Probe, feature: _Feature) -> str | None:
     except redis_errors.TimeoutError:
         return " (no answer)"
     except (redis_errors.AskError, redis_errors.ClusterDownError, redis_errors.ReadOnlyError):
-        raise  # not a missing feature: the slot has moved, the cluster is down, or this is a replica
+        # Not a missing feature: the slot has moved, the cluster is down, or this is a replica.
+        raise
     except redis_errors.ResponseError as refusal:
         if str(refusal).startswith(_NO_WRITES):
             raise

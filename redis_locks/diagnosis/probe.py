@@ -54,7 +54,10 @@ class Probe:
         self.client: Any = redis.Redis(connection_pool=self._pool)
 
     def connection(self) -> Any:
-        """Return a connection of its own, for what changes the state of one; the caller disconnects it."""
+        """Return a connection of its own, for what changes the state of one.
+
+        The caller disconnects it.
+        """
         connection: Any = self._pool.make_connection()
         connection.connect()
         return connection
@@ -70,7 +73,10 @@ class Probe:
 
     @cached_property
     def index(self) -> bytes:
-        """The index of a partition that this server has; a node may have none that the locks use."""
+        """The index of a partition that this server has.
+
+        A node may have none that the locks use.
+        """
         first = index_key(self.settings.prefix, 0)
         if not self.endpoint.in_cluster:
             return first

@@ -48,7 +48,8 @@ def scripting(probe: Probe) -> Outcome:
     except redis_errors.ResponseError as refusal:
         return error(
             f"The server runs no Lua scripts: {reason(refusal)}. No lock can be acquired.",
-            "Load its Lua module, with `loadmodule` in its configuration, or use Redis 7.0 or later.",
+            "Load its Lua module, with `loadmodule` in its configuration, or use Redis 7.0 or "
+            "later.",
         )
     return ok("The server runs Lua scripts.")
 
@@ -123,7 +124,8 @@ def replicas(probe: Probe) -> Outcome:
     count, wanted = int(probe.info["connected_slaves"]), probe.settings.replicas
     if count < wanted:
         return error(
-            f"{_replicas(count)}, but REDIS_LOCKS['REPLICAS'] is {wanted}: no lock can be acquired.",
+            f"{_replicas(count)}, but REDIS_LOCKS['REPLICAS'] is {wanted}: no lock can be "
+            "acquired.",
             "Connect more replicas, or lower REPLICAS.",
         )
     if wanted:
@@ -138,7 +140,8 @@ def replicas(probe: Probe) -> Outcome:
     return warning(
         f"{_replicas(count)}, but min-replicas-to-write is 0: a primary that is cut off goes on "
         "granting locks that its successor does not know.",
-        "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, set REPLICAS, or have "
+        "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, set REPLICAS, or "
+        "have "
         "resources check fencing tokens.",
     )
 
@@ -155,7 +158,8 @@ def sentinel(probe: Probe) -> Outcome:
     if not watchers:
         return ok("No Sentinel watches the server.")
     return warning(
-        f"{watchers} Sentinels watch the server; after a fail-over {probe.entry} still names the old "
+        f"{watchers} Sentinels watch the server; after a fail-over {probe.entry} still names the "
+        "old "
         "primary.",
         f"{_through_sentinel(probe)}, and have resources check fencing tokens.",
     )

@@ -1,4 +1,7 @@
-"""Fold the log lines of many callers that find the same lock held into one summary for each interval."""
+"""Fold the log lines of many callers that find the same lock held.
+
+Each interval has one summary.
+"""
 
 from __future__ import annotations
 

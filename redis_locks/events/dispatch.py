@@ -81,7 +81,10 @@ class Teller:
         """Where to count, if anywhere."""
 
     def listens(self, kind: Kind) -> bool:
-        """Return whether a receiver is connected, or the log or the statistics take events of this kind."""
+        """Return whether anything takes events of this kind.
+
+        That is a receiver that is connected, the log, or the statistics.
+        """
         counter = self.statistics
         return (counter is not None and counter.listens(kind)) or self._told(kind)
 
@@ -109,7 +112,10 @@ class Teller:
         return self._told(kind)
 
     def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
-        """Count that a hold has begun, or ended, and return whether a receiver wants the whole event."""
+        """Count that a hold has begun, or ended.
+
+        Return whether a receiver wants the whole event.
+        """
         # All in one function, as each hold calls it twice. Its note needs no event.
         counter = self.statistics
         if counter is not None and (settings := get_settings()).statistics:

@@ -35,23 +35,32 @@ LEVELS: Final[Mapping[Kind, int]] = {
 _LINES: Mapping[Kind, str] = {
     "acquired": "Lock %(name)s acquired (%(mode)s) after %(waited).3f s, fencing token %(token)s",
     "detached": "Lock %(name)s detached after %(held).3f s, fencing token %(token)s",
-    "adopted": "Lock %(name)s adopted (%(mode)s), held for %(held).3f s so far, fencing token %(token)s",
+    "adopted": "Lock %(name)s adopted (%(mode)s), held for %(held).3f s so far, fencing token "
+    "%(token)s",
     "released": "Lock %(name)s released after %(held).3f s, fencing token %(token)s",
     "contended": "Lock %(name)s (%(mode)s) is held by %(holder)s",
-    "waiting": "%(who)s has been waiting for %(waited).1f s for lock %(name)s (%(mode)s), held by %(holder)s when last asked",
-    "timed_out": "Lock %(name)s (%(mode)s) did not become free within %(wait)g s; it is held by %(holder)s",
-    "deadlock": "Deadlock: the wait for lock %(name)s was ended so that the others can go on.%(circle)s",
-    "unguarded": "Lock %(name)s (%(mode)s) could not be asked for, so its block runs without it: %(reason)s",
+    "waiting": "%(who)s has been waiting for %(waited).1f s for lock %(name)s (%(mode)s), held by "
+    "%(holder)s when last asked",
+    "timed_out": "Lock %(name)s (%(mode)s) did not become free within %(wait)g s; it is held by "
+    "%(holder)s",
+    "deadlock": "Deadlock: the wait for lock %(name)s was ended so that the others can go "
+    "on.%(circle)s",
+    "unguarded": "Lock %(name)s (%(mode)s) could not be asked for, so its block runs without it: "
+    "%(reason)s",
     "lost": "Lock %(name)s is lost after %(held).3f s: %(reason)s; fencing token %(token)s",
 }
 
 
 _SUMMARIES: Mapping[Kind, str] = {
-    "contended": "%(events)d more callers found %(lock)s held in the last %(age).1f s; %(holder)s held the lock when last asked",
-    "waiting": "%(events)d more waits for %(lock)s have become long; the oldest began %(age).1f s ago, and %(holder)s "
+    "contended": "%(events)d more callers found %(lock)s held in the last %(age).1f s; %(holder)s "
     "held the lock when last asked",
-    "unguarded": "%(events)d more blocks began without their locks in the last %(age).1f s: %(reason)s",
-    "timed_out": "%(events)d more waits for %(lock)s ended without it; the oldest began %(age).1f s ago, and %(holder)s "
+    "waiting": "%(events)d more waits for %(lock)s have become long; the oldest began %(age).1f s "
+    "ago, and %(holder)s "
+    "held the lock when last asked",
+    "unguarded": "%(events)d more blocks began without their locks in the last %(age).1f s: "
+    "%(reason)s",
+    "timed_out": "%(events)d more waits for %(lock)s ended without it; the oldest began %(age).1f "
+    "s ago, and %(holder)s "
     "held the lock when last asked",
 }
 

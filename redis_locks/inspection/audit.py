@@ -1,4 +1,7 @@
-"""Lines in the log for what an operator ends: who ends which holds and waits, why, and what became of it."""
+"""Lines in the log for what an operator ends.
+
+They say who ends which holds and waits, why, and what became of it.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,9 @@ class Deed:
 
     @contextmanager
     def _ending(self, action: Action, lock: str, parties: Sequence[Party]) -> Iterator[list[Party]]:
-        """Log that holds or waits of a lock are to be ended, and after the block what became of it, whatever happens.
+        """Log that holds or waits of a lock are to be ended.
+
+        Log after the block what became of it, whatever happens.
 
         Yields a list. The block adds to it those of the `parties` whose holds or waits it ended.
         """

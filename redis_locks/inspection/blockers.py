@@ -70,7 +70,10 @@ class Node:
         return self.deadlocked or any(below.has_deadlock for below in self.blocks)
 
     def first_blocked(self, most: int) -> tuple[list[Node], int]:
-        """Return what it blocks, without all but `most` of those that block nobody, and how many are left out."""
+        """Return what it blocks, and how many are left out.
+
+        Of those that block nobody, it has `most`.
+        """
         ends = [below for below in self.blocks if below.is_end]
         left_out = set(map(id, ends[most:]))
         return [below for below in self.blocks if id(below) not in left_out], len(left_out)
@@ -105,7 +108,9 @@ def trees(pairs: Sequence[Blocked]) -> list[Node]:
 
 
 def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], bool]:
-    """Return the trees in which a session waits for a lock, and whether they have all that wait; blocks.
+    """Return the trees in which a session waits for a lock, and whether they have all that wait.
+
+    Blocks.
 
     Of the lock itself, the waiters count that `lock` has, and its first `MOST_PAIRS` pairs. Only
     locks that are waited for are read, of these `MOST_LOCKS_SEARCHED` at most: those with long

@@ -58,7 +58,10 @@ def is_renewed(lease_left: float, lease: float) -> bool:
 
 
 def newcomer_waits(waiting: int, holding: int, usual: Usual) -> float:
-    """Return for how many seconds an acquire that comes now waits, if holds go on to last as usual."""
+    """Return for how many seconds an acquire that comes now waits.
+
+    Provided that holds go on to last as usual.
+    """
     return waiting * usual.p50 / max(1, holding)
 
 

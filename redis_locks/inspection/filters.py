@@ -120,7 +120,9 @@ def names_match(pattern: str, name: str) -> bool:
 
 
 def names_like(text: str, name: str) -> bool:
-    """Whether a name on the server contains the text, in upper or lower case, or is what code calls by this text.
+    """Whether a name on the server contains the text, in upper or lower case.
+
+    Or whether it is what code calls by this text.
 
     With an asterisk, see `matches`.
     """

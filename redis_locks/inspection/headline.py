@@ -1,4 +1,7 @@
-"""Whether anything is wrong, in a few sentences: the first lines of the admin's list, of `manage.py locks list` and of `watch`."""
+"""Whether anything is wrong, in a few sentences.
+
+The first lines of the admin's list, of `manage.py locks list` and of `watch`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class Sentence(NamedTuple):
 
     @property
     def said(self) -> str:
-        """It without what counts on by itself, for screen readers: they are to say only what is new."""
+        """It without what counts on by itself, for screen readers.
+
+        They are to say only what is new.
+        """
         return "".join("…" if part.ago is not None else part.text for part in self.parts)
 
 
@@ -59,7 +65,10 @@ _CASES: Mapping[Case, Callable[[int], str]] = {
 
 
 def headline(search: Search) -> tuple[Sentence, ...]:
-    """Return what is most wrong with all locks that a search looked at, whether they match or not; the worst first."""
+    """Return what is most wrong with all locks that a search looked at.
+
+    Whether they match or not. The worst comes first.
+    """
     survey = search.survey
     sentences = [*_troubles(search), *_convoys(search), *_deadlocks(search)]
     if survey.oldest is None and not survey.total:
@@ -69,7 +78,10 @@ def headline(search: Search) -> tuple[Sentence, ...]:
 
 
 def crowd_text(crowd: Crowd, *, counted: bool = True) -> str:
-    """Return how many wait, and in how many places if these are more; not `counted`: there may be more."""
+    """Return how many wait, and in how many places if these are more.
+
+    Not `counted`: there may be more.
+    """
     places = number_format(crowd.places, force_grouping=True)
     if crowd.waiters is None:
         text = ngettext("%(places)s place in a queue", "%(places)s places in queues", crowd.places)
@@ -146,7 +158,8 @@ def _deadlocks(search: Search) -> Iterator[Sentence]:
         ago = max(0.0, at - circles[0].at)
         text = ngettext(
             "A deadlock was broken %(time)s ago, at %(lock)s.",
-            "%(count)s deadlocks were broken within 5 minutes, the last one %(time)s ago, at %(lock)s.",
+            "%(count)s deadlocks were broken within 5 minutes, the last one %(time)s ago, at "
+            "%(lock)s.",
             len(circles),
         )
         parts = filled(

@@ -1,4 +1,7 @@
-"""Validate the arguments of the public functions; each error names the argument, its value and the fix."""
+"""Validate the arguments of the public functions.
+
+Each error names the argument, its value and the fix.
+"""
 
 from __future__ import annotations
 

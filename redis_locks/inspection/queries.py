@@ -88,7 +88,10 @@ def lock(name: str, *, using: str | None = None) -> LockInfo | None:
 
 
 def whole_lock(name: str, *, using: str | None = None) -> LockInfo | None:
-    """Return one lock with all its holders and waiters, for those who are to end them; see `lock`."""
+    """Return one lock with all its holders and waiters, for those who are to end them.
+
+    See `lock`.
+    """
     return blocking_answer(
         using, partial(read_lock, name=server_name(validate_name(name)), most=None)
     )
@@ -194,7 +197,10 @@ async def in_parts(read: Callable[[int, int], Awaitable[tuple[int, int]]], most:
 async def read_lock(
     backend: Backend, driver: Driver, *, name: str, most: int | None = MOST_WAITERS
 ) -> LockInfo | None:
-    """Return one lock, with `most` holders and waiters (None: all); None if nobody holds it or waits for it."""
+    """Return one lock, with `most` holders and waiters (None: all).
+
+    None if nobody holds it or waits for it.
+    """
     snapshot = await _whole(backend, driver, name, most)
     return next(iter(_in_use([name], [snapshot])), None)
 
@@ -223,7 +229,9 @@ async def read_whole(
 
 
 def _small_crowds(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[list[str]]:
-    """Yield names of locks of which a part was read, together so many as have `_PARTIES` holders and waiters in all.
+    """Yield names of locks of which a part was read, some at a time.
+
+    Together they have `_PARTIES` holders and waiters at most.
 
     A server runs at once what comes in one round trip. Few locks have more by themselves: they are
     left out.

@@ -107,7 +107,9 @@ async def names_part(
 
 
 async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, int]]:
-    """Return how many locks of a partition are held or waited for, and those with long waits, oldest first.
+    """Return how many locks of a partition are held or waited for.
+
+    And those with long waits, oldest first.
 
     Each has a time in ms: a waiter has waited since then. It may be gone by now.
     """
@@ -118,7 +120,10 @@ async def long_waits(link: Link, keys: Keys, most: int) -> tuple[int, dict[str, 
 
 
 async def summaries(link: Link, keys: Keys, *, in_cluster: bool) -> tuple[int, dict[str, Summary]]:
-    """Return the server's time, and a summary of each of the locks that somebody holds or waits for."""
+    """Return the server's time, and a summary of each lock in use.
+
+    Somebody holds it or waits for it.
+    """
     ((at, packed),) = await link.call(scripts.SURVEY, (keys, argv("", int(not in_cluster))))
     at_ms = int(at)
     fields = _text(packed).split("\0") if packed else []
@@ -167,7 +172,9 @@ async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot
 async def inspect_part(
     link: Link, keys: Keys, most: int, place: str, ends_ms: int, skip: int
 ) -> Snapshot:
-    """Return the waiters from a place in the queue on, and the holders whose leases end at `ends_ms` or later.
+    """Return the waiters from a place in the queue on, and the later holders.
+
+    Their leases end at `ends_ms` or later.
 
     It leaves out the first `skip` of these holders, and returns `most` of both at most.
     """

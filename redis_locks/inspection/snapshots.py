@@ -69,7 +69,9 @@ class WaiterInfo(_Party):
 
 @dataclass(frozen=True, slots=True)
 class LockInfo:
-    """One lock: its first living holders, by lease end, its first waiters in queue order, and how many there are.
+    """One lock, with its first living holders and its first waiters.
+
+    Holders come by the end of their leases, waiters in the order of the queue.
 
     `holding` counts all holders, and `waiting` all waiters. `waiting` includes waiters that died,
     until the next hand-off skips them. `at` is when the lock was read, by the server's clock, in

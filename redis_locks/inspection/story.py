@@ -41,7 +41,10 @@ LISTENS_FROM = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A part of a sentence; with `ago`, a time in seconds that goes on, whose text it is; with `lock`, a lock's name."""
+    """A part of a sentence.
+
+    With `ago`, it is the text of a time in seconds that goes on. With `lock`, it is a lock's name.
+    """
 
     text: str
     ago: float | None = None
@@ -69,7 +72,9 @@ class Story:
 
 
 def gone_of(lock: LockInfo, *, using: str | None = None) -> HolderInfo | None:
-    """Return the holder whose process is not connected; None: there is none, or that cannot be told.
+    """Return the holder whose process is not connected.
+
+    None: there is none, or that cannot be told.
 
     Of many holders it looks at some: those whose leases end first. Blocks for a round trip.
 
@@ -121,7 +126,9 @@ _NOTHING_AROUND = Surroundings()
 
 
 def surroundings(lock: LockInfo, *, using: str | None = None) -> Surroundings:
-    """Return what the story of a lock needs; blocks for some round trips, more if somebody waits for it.
+    """Return what the story of a lock needs.
+
+    Blocks for some round trips, more if somebody waits for it.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -189,7 +196,8 @@ def _ends(lock: LockInfo, holder: HolderInfo) -> str:
 
 
 _HAND_OFF = gettext_lazy(
-    "This takes a moment. If the first waiter has died, the next one gets the lock within some seconds."
+    "This takes a moment. If the first waiter has died, the next one gets the lock within some "
+    "seconds."
 )
 _DEADLOCK = gettext_lazy(
     "This is a deadlock: each waits for a lock that another one holds. "
@@ -197,24 +205,28 @@ _DEADLOCK = gettext_lazy(
     "To end it now, cancel one of the waits."
 )
 _QUEUED = gettext_lazy(
-    "A task that is queued or runs holds this lock. It is free when the task begins or ends, or in %(left)s. "
+    "A task that is queued or runs holds this lock. It is free when the task begins or ends, or in "
+    "%(left)s. "
     "A force-release lets the task be queued again."
 )
 _COOLDOWN = gettext_lazy(
-    "Nobody works under this lock. It stays closed for another %(left)s, as its at_least says. A force-release opens it."
+    "Nobody works under this lock. It stays closed for another %(left)s, as its at_least says. A "
+    "force-release opens it."
 )
 _GONE = gettext_lazy(
-    "The holder's process is not connected: it has died, its network is cut, or it has detached the hold."
+    "The holder's process is not connected: it has died, its network is cut, or it has detached "
+    "the hold."
 )
 _ONE_GONE = gettext_lazy(
-    "One of the holders, %(who)s, is not connected: its process has died, its network is cut, or it has detached the hold."
+    "One of the holders, %(who)s, is not connected: its process has died, its network is cut, or "
+    "it has detached the hold."
 )
 _STALE = gettext_lazy(
     "The lease is not being renewed: the process is paused or blocked, or the hold has renew=False."
 )
 _LONG = gettext_lazy(
-    "The hold lasts far longer than usual. "
-    "See what process %(pid)s on %(host)s does before you end it."
+    "The hold lasts far longer than usual. See what process %(pid)s on %(host)s does before you "
+    "end it."
 )
 _CONVOY = gettext_lazy(
     "Holds are as usual: demand is above what the lock can serve. A newcomer waits about %(time)s. "
@@ -232,7 +244,10 @@ def longest(lock: LockInfo) -> HolderInfo:
 
 
 def renewed_ago(holder: HolderInfo) -> float | None:
-    """Return how many seconds ago the lease was renewed last; None if it never was, as far as one can see."""
+    """Return how many seconds ago the lease was renewed last.
+
+    None if it never was, as far as one can see.
+    """
     ago = holder.lease - holder.lease_left
     return ago if holder.lease and 0 <= ago < holder.held_for - 0.5 else None
 

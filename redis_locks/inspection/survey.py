@@ -1,4 +1,6 @@
-"""Summaries of the locks of a server: of all of them, or of those that matter most where they are too many.
+"""Summaries of the locks of a server.
+
+Of all of them, or of those that matter most where they are too many.
 
 Whatever the number of locks, a survey reads no more than its bounds. First come locks that the
 caller names, then those with long waits, which their waiters note on the server. Then come others
@@ -196,7 +198,9 @@ def survey(*, using: str | None = None, most: int = MOST, named: Named | None = 
 
 
 def queues(*, using: str | None = None, most: int = MOST) -> Queues:
-    """Return the queues of all locks, or of `most`, and which have long waits; blocks for a round trip per 500.
+    """Return the queues of all locks, or of `most`, and which have long waits.
+
+    Blocks for a round trip per 500.
 
     Raises:
         LockBackendError: Redis could not be asked.
@@ -205,7 +209,9 @@ def queues(*, using: str | None = None, most: int = MOST) -> Queues:
 
 
 def contended(*, using: str | None = None) -> tuple[list[LockInfo], bool]:
-    """Return locks that somebody waits for, with their whole queues, and whether these are all; blocks.
+    """Return locks that somebody waits for, with their whole queues, and whether these are all.
+
+    Blocks.
 
     Raises:
         LockBackendError: Redis could not be asked.

@@ -76,7 +76,9 @@ async def aforce_release(
 
 
 def successor(lock: LockInfo, ended: Collection[str]) -> WaiterInfo | None:
-    """Return the first waiter, if it gets the lock once the holds with the tokens `ended` have ended.
+    """Return the first waiter, if it gets the lock once some holds have ended.
+
+    `ended` has the tokens of these holds.
 
     None if nobody waits, or if the holds that stay are in its way. If it waits for several locks,
     it may have to wait on for the others.

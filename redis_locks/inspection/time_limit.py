@@ -38,7 +38,10 @@ def in_background(ask: Callable[[], T]) -> Future[T]:
 
 
 def within(seconds: float, ask: Callable[[], T]) -> T | None:
-    """Return what `ask` returns; None if it fails, also for wrong settings, or takes longer than so many seconds."""
+    """Return what `ask` returns.
+
+    None if it fails, also for wrong settings, or takes longer than so many seconds.
+    """
     try:
         return in_background(ask).result(seconds)
     except Exception:  # noqa: BLE001 - as said above
@@ -46,7 +49,9 @@ def within(seconds: float, ask: Callable[[], T]) -> T | None:
 
 
 def require_answer(using: str | None, seconds: float = ANSWERS_WITHIN) -> None:
-    """Return if the server answers; blocks for so many seconds at most, whatever its own timeouts are.
+    """Return if the server answers.
+
+    Blocks for so many seconds at most, whatever its own timeouts are.
 
     So people learn soon that it is the server that does not answer.
 
@@ -74,7 +79,10 @@ def bounded(seconds: float, ask: Callable[[], T], using: str | None) -> T:
 def silence_told(
     using: str | None, seconds: float, tell: Callable[[str], object]
 ) -> Iterator[None]:
-    """Have a thread tell it, once, if the block still runs after so many seconds and the server does not answer."""
+    """Have a thread tell it, once, if the server does not answer.
+
+    It asks if the block still runs after so many seconds.
+    """
     over, until = threading.Event(), monotonic() + seconds
 
     def watch() -> None:

@@ -63,11 +63,15 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         super().__init_subclass__(**kwargs)
         if cls.unique is not None:
             if not isinstance(cls.unique, unique_task):
-                msg = f"unique must be a rule such as unique_task('invoice:{{invoice_id}}'), or None, not {cls.unique!r}"
+                msg = (
+                    f"unique must be a rule such as unique_task('invoice:{{invoice_id}}'), or "
+                    f"None, not {cls.unique!r}"
+                )
                 raise TypeError(msg)
             if cls.unique.rule.queue_scope is not None:
                 msg = (
-                    "unique_task(database=...) is for django.tasks: Celery's queue is in no database. "
+                    "unique_task(database=...) is for django.tasks: Celery's queue is in no "
+                    "database. "
                     "Queue the task with delay_on_commit()"
                 )
                 raise TypeError(msg)
@@ -129,7 +133,10 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             run_blocking(run.end(side))
 
     def _taken(self, message: Message, side: Side, *, again: bool) -> AlreadyQueued | None:
-        """Take the lock for a message; `again`: for one that runs, which is queued again whatever Redis says."""
+        """Take the lock for a message.
+
+        `again`: for one that runs, which is queued again whatever Redis says.
+        """
         try:
             return run_blocking(message.send(side, again=again))
         except LockBackendError as error:

@@ -57,7 +57,10 @@ class LocksPanel(Panel):
         return text % {"count": count, "time": floatformat(stats["waited_ms"], 1)}
 
     def enable_instrumentation(self) -> None:
-        """Listen to the locks of this thread or task, and of the threads and tasks that it starts and awaits."""
+        """Listen to the locks of this thread or task.
+
+        And to those of the threads and tasks that it starts and awaits.
+        """
         _current.set(self)
         with _mutex:
             if not _watching:

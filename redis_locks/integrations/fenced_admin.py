@@ -65,8 +65,8 @@ class FencedModelAdmin(_Base):
         template = self.lock_name or obj.fenced_by
         if template is None:
             msg = (
-                f"{type(self).__name__} has no lock_name: write the name of the row's lock, such as "
-                f"'order:{{pk}}', or declare it by fenced_by of {type(obj).__name__}"
+                f"{type(self).__name__} has no lock_name: write the name of the row's lock, such "
+                f"as 'order:{{pk}}', or declare it by fenced_by of {type(obj).__name__}"
             )
             raise ImproperlyConfigured(msg)
         return parse(template).render(lambda root: getattr(obj, root))
@@ -141,7 +141,8 @@ class FencedModelAdmin(_Base):
             written = rows.values_list(FENCE, flat=True).first()
             if written is not None:
                 msg = (
-                    f"{type(obj)._meta.label} {obj.pk!r} was read or written with fencing token {written} since "
+                    f"{type(obj)._meta.label} {obj.pk!r} was read or written with fencing token "
+                    f"{written} since "
                     "this page read it: nothing was saved"
                 )
                 raise StaleHold(msg)

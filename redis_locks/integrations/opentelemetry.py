@@ -16,9 +16,9 @@ deadlock). Lost holds, deadlocks and unsuccessful waits are errors.
 | metric | attributes | what |
 |---|---|---|
 | ``redis_locks.contended`` | lock, mode | acquires that found the lock held by somebody else |
-| ``redis_locks.wait.duration`` | lock, mode, outcome | histogram in seconds; all acquires are counted |
+| ``redis_locks.wait.duration`` | lock, mode, outcome | histogram in seconds, of all acquires |
 | ``redis_locks.hold.duration`` | lock, mode, outcome | histogram in seconds |
-| ``redis_locks.breaker.open`` | server | 1 while calls fail at once, as the server does not answer |
+| ``redis_locks.breaker.open`` | server | 1 while calls fail at once, else 0 |
 
 See `telemetry.Labels` for the labels; here they begin with ``redis_locks.``.
 """

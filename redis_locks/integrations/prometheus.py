@@ -2,12 +2,13 @@
 
 | metric | labels | what |
 |---|---|---|
-| ``redis_locks_contended_total`` | lock, mode | acquires that found the lock held by somebody else |
-| ``redis_locks_wait_seconds`` | lock, mode, outcome | histogram of waits; all acquires are counted, most waited 0 s |
+| ``redis_locks_contended_total`` | lock, mode | acquires that found the lock held |
+| ``redis_locks_wait_seconds`` | lock, mode, outcome | histogram of the waits of all acquires |
 | ``redis_locks_hold_seconds`` | lock, mode, outcome | histogram of holds |
-| ``redis_locks_breaker_open`` | server | 1 while calls fail at once, as the server does not answer; else 0. In multiprocess mode: in how many processes |
+| ``redis_locks_breaker_open`` | server | 1 while calls fail at once, else 0 |
 
-See `telemetry.Labels` for the labels. The figures are those of this process. The application
+In multiprocess mode, ``redis_locks_breaker_open`` is the number of processes. See
+`telemetry.Labels` for the labels. The figures are those of this process. The application
 exposes them along with its other metrics.
 
 `ServerMetrics` shows what all processes together hold and wait for. Register it in one process:
@@ -106,11 +107,17 @@ class ServerMetrics(Collector):
         self._using = using
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Name the metrics without asking the server, which may be gone while this is registered."""
+        """Name the metrics without asking the server.
+
+        The server may be gone while this is registered.
+        """
         return self._gauges()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Ask the server; blocks for a round trip per 25 locks, of which it looks at 10,000 at most."""
+        """Ask the server.
+
+        Blocks for a round trip per 25 locks, of which it looks at 10,000 at most.
+        """
         try:
             seen = survey(using=self._using)
         except LockBackendError:

@@ -26,7 +26,9 @@ __all__ = ["RedisLockAPIMixin", "exception_handler"]
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """The framework's exception handler, which also answers what locks raise anywhere in an API view.
+    """The framework's exception handler, which also answers what locks raise.
+
+    It does so anywhere in an API view.
 
     Set it as ``REST_FRAMEWORK["EXCEPTION_HANDLER"]``. Contention is answered with CONFLICT_STATUS,
     a server that cannot be asked with 503, and a text that cannot be a lock's name with 404.
@@ -65,7 +67,10 @@ class RedisLockAPIMixin(RedisLockMixin):
     @classmethod
     def _check_lock(cls, initkwargs: dict[str, Any]) -> None:
         if not issubclass(cls, views.APIView):
-            msg = "it is no view of Django REST framework, so it would take no lock; write RedisLockMixin instead"
+            msg = (
+                "it is no view of Django REST framework, so it would take no lock; write "
+                "RedisLockMixin instead"
+            )
             raise TypeError(msg)
         super()._check_lock(initkwargs)
 
@@ -82,8 +87,8 @@ class RedisLockAPIMixin(RedisLockMixin):
         unknown = [each for each in actions if not callable(getattr(cls, str(each), None))]
         if unknown:
             msg = (
-                f"lock_actions names {', '.join(map(repr, unknown))}, and the viewset has no such action. "
-                "Name methods of the viewset, such as 'update' or one with @action"
+                f"lock_actions names {', '.join(map(repr, unknown))}, and the viewset has no such "
+                "action. Name methods of the viewset, such as 'update' or one with @action"
             )
             raise ValueError(msg)
 
@@ -93,11 +98,17 @@ class RedisLockAPIMixin(RedisLockMixin):
         return getattr(self, "action", None) in self.lock_actions
 
     def lock_conflict(self, error: LockNotAvailable) -> HttpResponseBase:
-        """Raise an APIException with CONFLICT_STATUS and the code "locked"; override it to answer otherwise."""
+        """Raise an APIException with CONFLICT_STATUS and the code "locked".
+
+        Override it to answer otherwise.
+        """
         raise api_error(error) from error
 
     def lock_unavailable(self, error: LockBackendError) -> HttpResponseBase:
-        """Raise an APIException with 503 and the code "unavailable"; override it to answer otherwise."""
+        """Raise an APIException with 503 and the code "unavailable".
+
+        Override it to answer otherwise.
+        """
         raise api_error(error) from error
 
     # Async views of adrf return a coroutine.
@@ -123,7 +134,10 @@ class RedisLockAPIMixin(RedisLockMixin):
             raise _Answered(answer)
 
     def _lock_handler(self, request: Any) -> None:
-        """Put the lock around the handler, which an async `dispatch` looks up after this, and awaits."""
+        """Put the lock around the handler of an async `dispatch`.
+
+        That looks the handler up after this, and awaits it.
+        """
         method = str(request.method).lower()
         if method not in self.http_method_names or not hasattr(self, method):
             return

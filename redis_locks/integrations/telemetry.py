@@ -120,7 +120,10 @@ class Telemetry(ABC):
 
     @abstractmethod
     def hold_ended(self, event: LockEvent, labels: Labels, context: Any) -> None:
-        """Note that a hold ended after `event.held` seconds; `context` is where it began, if known."""
+        """Note that a hold ended after `event.held` seconds.
+
+        `context` is where it began, if known.
+        """
 
     @abstractmethod
     def breaker_changed(self, server: str, is_open: bool) -> None:  # noqa: FBT001 - called by `breaker`

@@ -146,7 +146,10 @@ Source = Server | Cluster
 
 
 async def give_back(driver: Driver, link: Any, *, watches: bool) -> None:
-    """Give a link back that may watch keys still, unless something is under way on it: then it is closed."""
+    """Give a link back that may watch keys still, unless something is under way on it.
+
+    Then it is closed.
+    """
     try:
         if watches and not link.broken and not link.is_waiting:
             await link.round_trip(UNWATCH, 1)
@@ -187,13 +190,17 @@ def source_of(using: Using) -> Source:
 
 
 def _require_only_database(source: Source) -> None:
-    """Raise ImproperlyConfigured if a cache is in another database: the keys may well be there, and nobody would notice."""
+    """Raise ImproperlyConfigured if a cache is in another database.
+
+    The keys may well be there, and nobody would notice.
+    """
     elsewhere = caches_elsewhere()
     if elsewhere:
         caches = ", ".join(f"CACHES[{alias!r}] {where}" for alias, where in elsewhere.items())
         msg = (
-            f"redis_locks: optimistic cannot tell in which database the keys are: the locks are in {source.description}, "
-            f"{caches}. Say which: using={next(iter(elsewhere))!r}, or what {get_settings().entry(None)} names"
+            "redis_locks: optimistic cannot tell in which database the keys are: the locks are in "
+            f"{source.description}, {caches}. Say which: using={next(iter(elsewhere))!r}, or what "
+            f"{get_settings().entry(None)} names"
         )
         raise ImproperlyConfigured(msg)
 
@@ -208,8 +215,8 @@ def require_using(using: object) -> None:
     """Raise TypeError unless `using` is of a type that can name a source."""
     if isinstance(using, aioredis.Redis | aioredis.RedisCluster):
         msg = (
-            "using must be a blocking client even for async code, which gets connections of its own "
-            f"made from its options; not {type(using).__name__} of redis.asyncio"
+            "using must be a blocking client even for async code, which gets connections of its "
+            f"own made from its options; not {type(using).__name__} of redis.asyncio"
         )
         raise TypeError(msg)
     if using is not None and not isinstance(using, str | redis.Redis | redis.RedisCluster):

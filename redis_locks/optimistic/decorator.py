@@ -1,4 +1,7 @@
-"""`optimistic`: run a function as an optimistic transaction, as a decorator or by `run` and `arun`."""
+"""`optimistic`: run a function as an optimistic transaction.
+
+It is a decorator. `run` and `arun` do without one.
+"""
 
 from __future__ import annotations
 
@@ -185,7 +188,10 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         return transaction
 
     def _planner(self, transaction: Callable[..., Any]) -> Callable[[Args, Kwargs], Transaction]:
-        """Return what makes a plan of a call's arguments; templates are over those of `transaction`."""
+        """Return what makes a plan of a call's arguments.
+
+        Templates are over those of `transaction`.
+        """
         options, using, name = self._options, self._using, label(transaction)
         first_packet = first_packet_of(transaction, self._watch, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
@@ -223,7 +229,10 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         *keys: str,
         **options: Unpack[RunOptions],
     ) -> R:
-        """Await ``function(pipe)`` as a transaction over the keys of `watch` and return its value; see `run`."""
+        """Await ``function(pipe)`` as a transaction over the keys of `watch` and return its value.
+
+        See `run`.
+        """
         require_function(function)
         return cast("R", await _arun(function, transaction_of(function, *keys, **options)))
 

@@ -1,4 +1,7 @@
-"""What the replies to a transaction's packets mean: values as redis-py shapes them, a conflict, or an error."""
+"""What the replies to a transaction's packets mean.
+
+Values as redis-py shapes them, a conflict, or an error.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from redis.exceptions import ReadOnlyError, RedisError, ResponseError
 
 
 class LinkFailed(RedisConnectionError):
-    """The connection failed, or the server cannot work now; if EXEC was sent, it may be applied or not."""
+    """The connection failed, or the server cannot work now.
+
+    If EXEC was sent, it may be applied or not.
+    """
 
 
 def told(error: RedisError, link: Any) -> RedisError:
@@ -56,7 +62,10 @@ def is_applied(replies: Sequence[Any], pipe: Any) -> bool:
 
 
 def replies_of(pipe: Any, answers: Sequence[Any]) -> list[Any]:
-    """Return the replies to what was queued, as redis-py's callbacks shape them; some of those of asyncio are to be awaited."""
+    """Return the replies to what was queued, as redis-py's callbacks shape them.
+
+    Some of those of asyncio are to be awaited.
+    """
     replies = []
     for (words, options), reply in zip(pipe.command_stack, answers, strict=False):
         callback = pipe.response_callbacks.get(str(words[0]).upper())

@@ -24,7 +24,10 @@ def watching(keys: int) -> bytes:
 
 
 def setting(marker: bytes, text: str, memory_ms: int) -> bytes:
-    """Return the SET of the operation's key, which is given as `bulk`; it ends after so many milliseconds."""
+    """Return the SET of the operation's key, which is given as `bulk`.
+
+    It ends after so many milliseconds.
+    """
     return b"*5\r\n$3\r\nSET\r\n%b%b%b" % (marker, bulk(text), _expiry(memory_ms))
 
 
@@ -57,7 +60,10 @@ def pack_command(words: tuple[Any, ...]) -> bytes:
 
 
 def _spelled(word: Any) -> Any:
-    """Return a number as text, and a buffer as bytes; `pack` refuses what is neither, nor text, nor bytes."""
+    """Return a number as text, and a buffer as bytes.
+
+    `pack` refuses what is neither, nor text, nor bytes.
+    """
     if type(word) is int:
         return str(word)
     if type(word) is float:

@@ -62,7 +62,10 @@ class _Watching:
     """Whether all keys of the transaction are watched still."""
 
     def __init__(self, client: Any, link: Any) -> None:
-        """Make the pipeline of an attempt, whose keys are watched on `link`; `client` has the callbacks."""
+        """Make the pipeline of an attempt, whose keys are watched on `link`.
+
+        `client` has the callbacks.
+        """
         self.connection_pool = client.connection_pool
         self.response_callbacks = client.response_callbacks
         self.command_stack: Stack = []
@@ -78,7 +81,10 @@ class _Watching:
         self.watching = self.is_protected = False
 
     def reset(self) -> Any:
-        """Drop what was queued, and watch no more; redis-py's asyncio pipeline returns an awaitable."""
+        """Drop what was queued, and watch no more.
+
+        redis-py's asyncio pipeline returns an awaitable.
+        """
         self.command_stack, self.scripts = [], set()
         self.explicit_transaction = False
         return self.unwatch()  # type: ignore[attr-defined]  # redis-py's
@@ -152,7 +158,10 @@ class _Watching:
         return replies[0]
 
     def require_protection(self) -> None:
-        """Raise RuntimeError if commands are queued although the function called ``unwatch()``, or its connection failed."""
+        """Raise RuntimeError if nothing protects the commands that are queued.
+
+        The function called ``unwatch()``, or its connection failed.
+        """
         if self.command_stack and not (self.explicit_transaction and self.is_protected):
             msg = (
                 "commands were queued after pipe.unwatch(), or after the connection had failed, so "
@@ -165,7 +174,10 @@ class WatchingPipeline(_Watching, Pipeline):  # type: ignore[misc]  # stands in 
     """The blocking pipeline that a function gets."""
 
     def immediate_execute_command(self, *words: Any, **options: Any) -> Any:
-        """Run a command at once, as all commands before MULTI; only reading commands are allowed."""
+        """Run a command at once, as all commands before MULTI.
+
+        Only reading commands are allowed.
+        """
         return run_blocking(self._ask(words, options))
 
 

@@ -153,7 +153,10 @@ class _Call:
         self._started = 0.0
 
     async def may_go_on(self) -> bool:
-        """Acquire the lock if it is time to, else pause; False if the lock could not be acquired."""
+        """Acquire the lock if it is time to, else pause.
+
+        False if the lock could not be acquired.
+        """
         plan = self._plan
         wanted = plan.escalate_to if self._conflicts >= plan.options.escalate_after else None
         if wanted is None or self.hold is not None:
@@ -260,7 +263,10 @@ class _Call:
         return await self._settled()
 
     def _applied(self, found: bytes | str | None) -> Applied | None:
-        """Return what an earlier attempt or call has applied, given what is at the operation's key."""
+        """Return what an earlier attempt or call has applied.
+
+        `found` is what is at the operation's key.
+        """
         applied = self._operation.applied(found)
         if applied is not None:
             self._require_no_replies()
@@ -341,7 +347,8 @@ class _Call:
         """Raise LockBackendError if the caller wants the replies to an EXEC that were lost."""
         if self._plan.options.replies:
             msg = (
-                f"{self._source.description} has applied the transaction, but its replies were lost with the connection: "
+                f"{self._source.description} has applied the transaction, but its replies were "
+                "lost with the connection: "
                 "read what it wrote, and do not repeat it"
             )
             raise LockBackendError(msg)

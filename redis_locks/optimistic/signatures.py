@@ -82,7 +82,9 @@ FirstPacketOf = Callable[[Args, Kwargs], FirstPacket]
 def first_packet_of(
     transaction: Callable[..., Any], watch: Watch, read: Read
 ) -> FirstPacket | FirstPacketOf:
-    """Return what makes a call's first packet from its arguments, or the packet, if all calls have one.
+    """Return what makes a call's first packet from its arguments.
+
+    If all calls have the same packet, return that.
 
     Raises:
         TypeError: `watch` is neither a template, nor several, nor a callable; or `read` no list of
@@ -101,7 +103,10 @@ def first_packet_of(
 
 
 def _filled_in(texts: Texts, watched: int, commands: Reads) -> FirstPacketOf:
-    """Return what makes a call's first packet of the first texts, which are watched, and of commands."""
+    """Return what makes a call's first packet of the first texts and of commands.
+
+    The first texts are watched.
+    """
     numbers = {text: number for number, text in enumerate(texts)}
     renderers, names = tuple(texts.values()), names_of(commands)
     watch = watching(watched + 1) + b"%b" * watched

@@ -57,7 +57,10 @@ class TransactionOptions:
     def require_no_id(self, operation_id: object) -> None:
         """Raise ValueError if the replies of an operation are wanted that may be repeated."""
         if self.replies and operation_id is not None:
-            msg = "replies=True and operation_id exclude each other: a repeated operation has no replies any more"
+            msg = (
+                "replies=True and operation_id exclude each other: a repeated operation has no "
+                "replies any more"
+            )
             raise ValueError(msg)
 
 
@@ -108,7 +111,10 @@ class Question:
 
 
 def tag_of(keys: tuple[str, ...]) -> str:
-    """Return the `hash_tag` of an operation that watches these keys, in whatever order: a set has another in each process."""
+    """Return the `hash_tag` of an operation that watches these keys, in whatever order.
+
+    A set has another in each process.
+    """
     return hash_tag(min(keys))
 
 

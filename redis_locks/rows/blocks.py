@@ -166,7 +166,8 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         # The default is for an object whose constructor raised: it must not warn.
         if not getattr(self, "_asked", True):
             warnings.warn(
-                "lock_rows() by itself locks nothing: write `with lock_rows(...) as rows:`, or call "
+                "lock_rows() by itself locks nothing: write `with lock_rows(...) as rows:`, or "
+                "call "
                 "acquire()",
                 RuntimeWarning,
                 stacklevel=2,
@@ -282,7 +283,10 @@ def _source(
             return InstanceSource(instances, of, limit, skip_locked=skip_locked)
     msg = f"rows must be a queryset or instances of a model, not {rows!r} ({type(rows).__name__})"
     if isinstance(rows, type) and issubclass(rows, Model):
-        msg += f": write {rows.__name__}.objects.all(), or lock_model({rows.__name__}) for all rows at once"
+        msg += (
+            f": write {rows.__name__}.objects.all(), or lock_model({rows.__name__}) for all rows "
+            "at once"
+        )
     raise TypeError(msg)
 
 

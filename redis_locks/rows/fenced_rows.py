@@ -40,7 +40,10 @@ def _awaited(
 
 
 class FencedRows(Generic[M]):
-    """The rows of a queryset, to be read and written under one hold; from `FencedQuerySet.fenced`."""
+    """The rows of a queryset, to be read and written under one hold.
+
+    From `FencedQuerySet.fenced`.
+    """
 
     def __init__(self, rows: models.QuerySet[M], hold: Hold | int) -> None:
         fencing_token_of(hold)  # raises now what is wrong with it
@@ -107,7 +110,9 @@ class FencedRows(Generic[M]):
     def bulk_update(
         self, objs: Iterable[M], fields: Iterable[str], batch_size: int | None = None
     ) -> int:
-        """Update these fields of the rows, or of none; return how many matched, as Django's ``bulk_update`` does.
+        """Update these fields of the rows, or of none.
+
+        Return how many matched, as Django's ``bulk_update`` does.
 
         Raises:
             StaleHold: The hold is lost, or a later hold read or wrote one of the rows. Nothing is
@@ -212,8 +217,8 @@ def _find(rows: models.QuerySet[Any], objs: Sequence[Any], unique: Sequence[str]
         pk = pks.get(tuple(convert(value) for convert, value in zip(to_python, key, strict=True)))
         if pk is None:
             msg = (
-                f"{rows.model._meta.label} with {', '.join(unique)} = {key!r} was not inserted, and there is "
-                "no such row: it is in conflict with another row by other columns"
+                f"{rows.model._meta.label} with {', '.join(unique)} = {key!r} was not inserted, "
+                "and there is no such row: it is in conflict with another row by other columns"
             )
             raise IntegrityError(msg)
         each.pk = pk
@@ -232,7 +237,10 @@ def _is_one_table(rows: models.QuerySet[Any]) -> bool:
 
 
 def _raise_fence(rows: models.QuerySet[Any], token: int) -> int:
-    """Write the fencing token, with the condition in the UPDATE itself, whatever the rows are joined with."""
+    """Write the fencing token, with the condition in the UPDATE itself.
+
+    Whatever the rows are joined with.
+    """
     owner = owner_of(rows.model)
     key = "pk" if owner is rows.model else owner._meta.pk.name
     keys: Any = rows.order_by().values_list(key, flat=True)
@@ -276,7 +284,8 @@ def require_hold(
     if getattr(model, "fenced", None) == "required":
         takes = "" if lock is None else f"take lock {lock!r} around it, or "
         msg = (
-            f'{model._meta.label} has fenced = "required", so {what} needs a hold: {takes}write {instead}. '
+            f'{model._meta.label} has fenced = "required", so {what} needs a hold: {takes}write '
+            f"{instead}. "
             "Nothing was written"
         )
         raise UnfencedWrite(msg)
@@ -312,7 +321,10 @@ class FencedQuerySet(models.QuerySet[M]):
         return clone
 
     def _fenced_by_hand(self, what: str, instead: str) -> FencedRows[M] | None:
-        """Return the rows under the hold of a `fenced` block; None: outside, or if that has been done."""
+        """Return the rows under the hold of a `fenced` block.
+
+        None: outside, or if that has been done.
+        """
         if self._under_hold or not is_fenced(self.model):
             return None
         hold = fenced_by_hand()
@@ -393,7 +405,10 @@ class FencedQuerySet(models.QuerySet[M]):
 
 
 def stale_hold(model: type[models.Model], pk: object, written: int | None, token: int) -> StaleHold:
-    """Return the error for a row that has the later fencing token `written`; None: the row is gone."""
+    """Return the error for a row that has the later fencing token `written`.
+
+    None: the row is gone.
+    """
     label = model._meta.label
     what = "is gone" if written is None else f"was read or written with fencing token {written}"
     return StaleHold(

@@ -1,4 +1,6 @@
-"""Under which hold a row is written: the one that is given, that of a `fenced` block, or that of the row's own lock.
+"""Under which hold a row is written.
+
+The one that is given, that of a `fenced` block, or that of the row's own lock.
 
 It is never the nearest hold, whatever that locks: its greater fencing token would refuse the row's
 own holder.
@@ -69,7 +71,10 @@ def fencing_token_of(hold: object) -> int:
 
 
 def lock_name_of(instance: Model) -> str | None:
-    """Return the name of the lock that an instance's model declares by `fenced_by`; None if there is none yet."""
+    """Return the name of the lock that an instance's model declares by `fenced_by`.
+
+    None if there is none yet.
+    """
     template = getattr(instance, "fenced_by", None)
     if template is None:
         return None
@@ -82,7 +87,9 @@ def lock_name_of(instance: Model) -> str | None:
 
 
 def token_around(instance: Model, database: str) -> int | None:
-    """Return the fencing token under which code around the caller has locked a row; None: it has not.
+    """Return the fencing token under which code around the caller has locked a row.
+
+    None: it has not.
 
     That is the hold of a `fenced` block, of the lock that the model declares, or of the row, in
     this order.
@@ -105,7 +112,10 @@ def token_around(instance: Model, database: str) -> int | None:
 
 
 def _row_locks(instance: Model, database: str) -> set[str]:
-    """Return the names of the locks of a row, and of its model: also those of the parent that has the fence."""
+    """Return the names of the locks of a row, and of its model.
+
+    The parent that has the fence counts, too.
+    """
     names: set[str] = set()
     owner: Any = instance._meta.get_field(FENCE).model
     for model in {type(instance), owner}:

@@ -77,7 +77,10 @@ class LockedRows(list[M]):
 
 
 def _whole(hold: Hold) -> set[str]:
-    """Return the names of the locks that a hold has, without those of which it has the intent only."""
+    """Return the names of the locks that a hold has.
+
+    It leaves out locks of which it has the intent only.
+    """
     return {*hold.lease.names} - hold.lease.intents
 
 

@@ -71,7 +71,10 @@ if TYPE_CHECKING:
 else:
 
     class FencedManager(Manager.from_queryset(FencedQuerySet)):
-        """A manager whose rows can be read and written under a hold: see `FencedQuerySet.fenced`."""
+        """A manager whose rows can be read and written under a hold.
+
+        See `FencedQuerySet.fenced`.
+        """
 
     class RedisLockManager(FencedManager.from_queryset(RedisLockQuerySet)):
         """A manager with `RedisLockQuerySet.select_for_lock`, and with `fenced`."""

@@ -1,4 +1,7 @@
-"""The names of the locks of models and rows: "bank.Account@default" and "bank.Account@default:7"."""
+"""The names of the locks of models and rows.
+
+Such as "bank.Account@default" and "bank.Account@default:7".
+"""
 
 from __future__ import annotations
 

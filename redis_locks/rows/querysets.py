@@ -38,7 +38,8 @@ class _Asked:
     def __del__(self) -> None:
         if not self.is_so:
             warnings.warn(
-                f"{self._model}.objects.select_for_lock() by itself locks nothing: evaluate the queryset, as by "
+                f"{self._model}.objects.select_for_lock() by itself locks nothing: evaluate the "
+                "queryset, as by "
                 "rows = list(...), get() or update()",
                 RuntimeWarning,
                 stacklevel=2,
@@ -46,7 +47,10 @@ class _Asked:
             )
 
     def refuse_sql(self, *_: object, **__: object) -> NoReturn:
-        """Stand in the place of ``get_compiler`` of a query whose rows are to be locked, so that all is read under locks."""
+        """Refuse a query whose rows are to be locked, in the place of ``get_compiler``.
+
+        It would read them without a lock.
+        """
         self.is_so = True
         raise NotImplementedError(_NOT_A_PART)
 
@@ -149,7 +153,8 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         if self._fields is not None:  # type: ignore[attr-defined]  # what values() names
             msg = (
                 f"{verb} after values() cannot lock rows. Leave values() out, or lock first: "
-                f"rows = list(...select_for_lock()). Then call {verb} on filter(pk__in=[row.pk for row in rows])"
+                f"rows = list(...select_for_lock()). Then call {verb} on filter(pk__in=[row.pk for "
+                "row in rows])"
             )
             raise NotImplementedError(msg)
         mode: RowMode = least if modes.covers(least, options["mode"]) else options["mode"]
@@ -278,8 +283,9 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         ):
             self._note_asked()
             msg = (
-                "bulk_create(update_conflicts=True) cannot lock the rows that it updates. Lock them first: "
-                "list(...select_for_lock()). Then call bulk_create() without select_for_lock()"
+                "bulk_create(update_conflicts=True) cannot lock the rows that it updates. Lock "
+                "them first: list(...select_for_lock()). Then call bulk_create() without "
+                "select_for_lock()"
             )
             raise NotImplementedError(msg)
         return super().bulk_create(objs, *args, **kwargs)
@@ -304,7 +310,10 @@ class RedisLockQuerySet(FencedQuerySet[M]):
     __rand__ = __ror__ = __rxor__ = _combined_after
 
     def refuse_as_part(self) -> None:
-        """Raise NotImplementedError if the rows are to be locked: another query would read them without a lock."""
+        """Raise NotImplementedError if the rows are to be locked.
+
+        Another query would read them without a lock.
+        """
         if self._lock_options is not None:
             self._note_asked()
             raise NotImplementedError(_NOT_A_PART)

@@ -60,7 +60,10 @@ class RowHolds:
         return missing
 
     def refuse_own(self, rows: Sequence[Row], advice: str) -> None:
-        """Raise LockError with this advice if the caller itself has a lock that excludes those of `rows`."""
+        """Raise LockError if the caller itself has a lock that excludes those of `rows`.
+
+        The error gives this advice.
+        """
         wanted = self._taken(rows)
         refuse_waiting_for_itself(self._found(wanted.names), wanted, advice=advice)
 

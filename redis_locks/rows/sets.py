@@ -43,7 +43,9 @@ class SpreadRowHold(RowHold, SpreadHold):
 
 
 class RowSet(Lock):
-    """Rows in one mode, and their models in its intent; or models in the mode, in place of their rows.
+    """Rows in one mode, and their models in its intent.
+
+    Or models in the mode, in place of their rows.
 
     Raises:
         ValueError: There are more locks than one hold can have.
@@ -66,7 +68,10 @@ class RowSet(Lock):
         """What the caller has is looked for before: see `RowHolds`."""
 
     async def acquire_all(self, side: Side, wait: float | None) -> Hold | Refused:
-        """Return a hold of all rows, or the refusal of one that was still held after `wait` seconds."""
+        """Return a hold of all rows, or the refusal of one.
+
+        That was still held after `wait` seconds.
+        """
         plans = [self._plan_for(side.backend, group) for group in side.backend.groups(self._names)]
         if len(plans) == 1:
             return await self._acquired(side, plans[0], wait)
@@ -103,7 +108,8 @@ class RowSet(Lock):
         if others:
             models = dict.fromkeys(row.model for row in self._rows)
             msg = (
-                f"skip_locked cannot be used with rows of {', '.join(models)}, which are in several "
+                f"skip_locked cannot be used with rows of {', '.join(models)}, which are in "
+                "several "
                 'partitions: leave it out, give of=("self",), or set REDIS_LOCKS["PARTITIONS"] to 1'
             )
             raise ValueError(msg)
@@ -159,7 +165,10 @@ def models_of(rows: Iterable[Row]) -> tuple[str, ...]:
 
 
 def escalated(rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows, or their models in place of the most numerous ones if one hold cannot have so many locks."""
+    """Return the rows, or models in the place of the most numerous ones.
+
+    That is so if one hold cannot have so many locks.
+    """
     while len({*models_of(rows), *(row.name for row in rows)}) > MAX_SET:
         ((most, _),) = Counter(row.model for row in rows).most_common(1)
         whole = Row(most, most)

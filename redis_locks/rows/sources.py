@@ -83,7 +83,10 @@ class QuerySource(Generic[M]):
             )
             raise ValueError(msg)
         if rows.query.where.contains_aggregate and _lacks_key(rows.query, rows.query.group_by):
-            msg = "rows of grouped values() must not be filtered by an aggregate: filter the result instead"
+            msg = (
+                "rows of grouped values() must not be filtered by an aggregate: filter the result "
+                "instead"
+            )
             raise ValueError(msg)
         self.database = primary_of(rows)
         rows = rows.using(self.database)
@@ -94,8 +97,9 @@ class QuerySource(Generic[M]):
             raise ValueError(msg)
         if (rows.query.is_sliced or limit is not None or skip_locked) and needs_all(rows.query):
             msg = (
-                "rows with a window annotation, or with grouped or distinct values(), can only be locked as a whole. "
-                "Without limit and skip_locked, slice the result instead of the queryset"
+                "rows with a window annotation, or with grouped or distinct values(), can only be "
+                "locked as a whole. Without limit and skip_locked, slice the result instead of the "
+                "queryset"
             )
             raise ValueError(msg)
         of = of or ("self", *_selected(rows))
@@ -140,7 +144,10 @@ class QuerySource(Generic[M]):
 
 
 def _identity(row: Model) -> tuple[object, ...]:
-    """Return what tells a row from others: its key, and of whom it is one where Django prefetches it for several."""
+    """Return what tells a row from others.
+
+    Its key, and of whom it is one where Django prefetches it for several.
+    """
     owners = (value for name, value in vars(row).items() if name.startswith(_PREFETCHED_FOR))
     return (row, *owners)
 
@@ -167,13 +174,19 @@ def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]
 
 
 def among(pks: Sequence[Any]) -> Q:
-    """Return the condition for these keys, in batches: SQLite nests at most 1,000 terms, one a composite key."""
+    """Return the condition for these keys, in batches.
+
+    SQLite nests at most 1,000 terms, one a composite key.
+    """
     starts = range(0, len(pks), BATCH)
     return reduce(or_, (Q(pk__in=pks[start : start + BATCH]) for start in starts))
 
 
 def needs_all(query: Query) -> bool:
-    """Whether a line depends on more rows than its own, so that reading only some rows again would change it."""
+    """Whether a line depends on more rows than its own.
+
+    Reading only some rows again would change it.
+    """
     if any(each.contains_over_clause for each in query.annotation_select.values()):
         return True
     distinct = query.select if query.distinct and not query.default_cols else None
@@ -206,8 +219,9 @@ def _selected(rows: QuerySet[Any]) -> list[str]:
     names = tree if isinstance(tree, dict) else {}
     if tree is True or names.keys() - set(relations_of(rows.model)):
         msg = (
-            f"rows have select_related({', '.join(map(repr, names))}), which does not name relations of "
-            f"{rows.model._meta.label}: name them, or say by `of` what to lock, such as of=('self',)"
+            f"rows have select_related({', '.join(map(repr, names))}), which does not name "
+            f"relations of {rows.model._meta.label}: name them, or say by `of` what to lock, such "
+            "as of=('self',)"
         )
         raise ValueError(msg)
     return paths(names, "")

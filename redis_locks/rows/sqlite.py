@@ -19,7 +19,10 @@ FIX = 'add "transaction_mode": "IMMEDIATE" to the "OPTIONS" of DATABASES[{alias!
 
 
 def begins_without_lock(connection: BaseDatabaseWrapper) -> bool:
-    """Whether the database is SQLite and its transactions begin without the lock; does not connect."""
+    """Whether the database is SQLite and its transactions begin without the lock.
+
+    Does not connect.
+    """
     mode = connection.settings_dict["OPTIONS"].get("transaction_mode") or ""
     return connection.vendor == "sqlite" and mode.upper() not in ("IMMEDIATE", "EXCLUSIVE")
 

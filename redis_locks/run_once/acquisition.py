@@ -49,7 +49,10 @@ class Job(NamedTuple):
         return cls(server_name(name, "job"), terms, events)
 
     def begin(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
-        """Return an attempt, that of `block` if given; blocks for up to `wait` seconds, see `acquire`."""
+        """Return an attempt, that of `block` if given.
+
+        Blocks for up to `wait` seconds, see `acquire`.
+        """
         side = Side(self.terms.using, block)
         done = pending(side.backend, self.name)
         if done is not None:
@@ -69,7 +72,10 @@ class Job(NamedTuple):
         return status_of(self.name, self.terms, known)
 
     def status_by_record(self, status: RunStatus) -> RunStatus:
-        """Return that the job is done if its record says so, whatever Redis has forgotten; else `status`."""
+        """Return that the job is done if its record says so, whatever Redis has forgotten.
+
+        Else `status`.
+        """
         record = self.terms.record_of(self.name)
         if record is None or status.state in ("running", "done"):
             return status
@@ -174,7 +180,10 @@ def _refused(locked: Locked) -> Refused:
 
 
 class Started(NamedTuple):
-    """An attempt, when its lease ends on this process's monotonic clock, and the seconds in the queue."""
+    """An attempt, when its lease ends, and the seconds in the queue.
+
+    The lease ends by this process's monotonic clock.
+    """
 
     begun: Begun
     deadline: float

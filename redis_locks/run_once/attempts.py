@@ -100,7 +100,9 @@ class Attempt(Hold):
             _current.reset(before)
 
     def done(self, result: Any = None) -> Any:
-        """Record that the job is done, for `done_ttl` seconds, release the lock, and return the result.
+        """Record that the job is done, release the lock, and return the result.
+
+        The server remembers it for `done_ttl` seconds.
 
         Blocks for a round trip. Leaving the attempt's block does the same, without a result.
         What it returns is what later calls get: `result` as it comes back from JSON.
@@ -156,7 +158,8 @@ class Attempt(Hold):
         require_held(self)
         if self.kept and self._verdict is not None:
             msg = (
-                f"This attempt at job {self.name!r} was ended already: it is over when its transaction has ended. "
+                f"This attempt at job {self.name!r} was ended already: it is over when its "
+                "transaction has ended. "
                 "Call done() or fail() once"
             )
             raise LockNotHeld(msg)
@@ -213,7 +216,10 @@ class Attempt(Hold):
         return Verdict.done(self.name, result, self._terms.results)
 
     async def end_on(self, link: Link) -> bool:
-        """Run the script that writes the verdict and ends the hold; False if the token did not hold the lock."""
+        """Run the script that writes the verdict and ends the hold.
+
+        False if the token did not hold the lock.
+        """
         verdict = self._verdict
         if verdict is None or self.lease.state is State.LOST:
             return await super().end_on(link)
@@ -234,7 +240,8 @@ class Attempt(Hold):
 
     async def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         msg = (
-            f"an attempt at job {self.name!r} ends with done() or fail(): it cannot be shared, given away, or ended "
+            f"an attempt at job {self.name!r} ends with done() or fail(): it cannot be shared, "
+            "given away, or ended "
             "with commit()"
         )
         raise TypeError(msg)
@@ -242,7 +249,10 @@ class Attempt(Hold):
     commit_on = detach_on = downgrade_on = _refuse
 
     def end_block(self, error: BaseException | None) -> None:
-        """Release, or leave that to the open transactions; the end of a block is a verdict if there is none yet."""
+        """Release, or leave that to the open transactions.
+
+        The end of a block is a verdict if there is none yet.
+        """
         if self._verdict is None and not self.released and self.pid == identity.process.pid:
             try:
                 self._keep()
@@ -302,7 +312,9 @@ def _result_of(verdict: Verdict) -> Any:
 
 
 class _Pending(Kept):
-    """An attempt whose verdict takes effect when the last of the transactions that keep it has ended.
+    """An attempt whose verdict takes effect when transactions have ended.
+
+    The last of those that keep it has to end.
 
     It is done if all of them were committed.
     """

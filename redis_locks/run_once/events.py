@@ -57,7 +57,10 @@ class RunEvents:
         """An attempt of this process begins; `event.last_attempt` tells if another may follow."""
 
     def reacquired(self, event: RunEvent) -> Any:
-        """An attempt of this process takes over from one that failed or died; called before `acquired`."""
+        """An attempt of this process takes over from one that failed or died.
+
+        Called before `acquired`.
+        """
 
     def locked(self, event: RunEvent) -> Any:
         """Somebody else does the job; called before the wait, if there is one."""

@@ -51,7 +51,8 @@ def decorate(function: Function, name: object, terms: JobTerms, events: RunEvent
     )
     if terms.record is not None and is_async(function):
         msg = (
-            f"record= needs a transaction, and async code has none: decorate a plain function in place of {function!r}, "
+            "record= needs a transaction, and async code has none: decorate a plain function in "
+            f"place of {function!r}, "
             "and call that by sync_to_async"
         )
         raise TypeError(msg)
@@ -78,7 +79,10 @@ def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Functio
                 value = function(*args, **kwargs)
             if isawaitable(value):
                 getattr(value, "close", lambda: None)()
-                msg = f"{function!r} returned an awaitable, so the job is not done; decorate an async function"
+                msg = (
+                    f"{function!r} returned an awaitable, so the job is not done; decorate an "
+                    "async function"
+                )
                 raise TypeError(msg)
             return value
 

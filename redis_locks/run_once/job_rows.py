@@ -56,7 +56,9 @@ class Record(NamedTuple):
     """Whether the result is stored."""
 
     def run(self, work: Callable[[], Any]) -> Any:
-        """Return what `work` returns, in one transaction with the row; or the stored result, if the row was there.
+        """Return what `work` returns, in one transaction with the row.
+
+        Or the stored result, if the row was there.
 
         Raises what `work` raises, and what the database does: then neither is committed.
         """

@@ -281,6 +281,9 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
 
     def _block_job(self) -> Job:
         if self._terms.record is not None:
-            msg = f"record= is for decorated functions: decorate one with {self!r}, or leave record out"
+            msg = (
+                f"record= is for decorated functions: decorate one with {self!r}, or leave record "
+                "out"
+            )
             raise TypeError(msg)
         return self._job()

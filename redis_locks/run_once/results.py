@@ -42,7 +42,8 @@ class ResultFormat(NamedTuple):
             return Stored("", problem=not_stored(name, why, error))
         if size > MAX_RESULT_BYTES:
             why = (
-                f"its result takes {size:,} bytes as JSON, and at most {MAX_RESULT_BYTES:,} can be stored. "
+                f"its result takes {size:,} bytes as JSON, and at most {MAX_RESULT_BYTES:,} can be "
+                "stored. "
                 "Keep it elsewhere and return its key"
             )
             return Stored("", problem=not_stored(name, why))

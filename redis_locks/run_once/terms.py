@@ -64,7 +64,10 @@ class JobTerms:
                 _CHECKS[field.name](value, field.name)
 
     def of_function(self, label: str | None, template: str | None) -> JobTerms:
-        """Return the same terms for a decorated function; `label` is what it is called if the terms do not say."""
+        """Return the same terms for a decorated function.
+
+        `label` is what it is called if the terms do not say.
+        """
         return replace(self, label=self.label or label, template=template)
 
     def record_of(self, name: str) -> Record | None:
@@ -151,8 +154,8 @@ def _record(value: object, argument: str) -> None:
         isinstance(value, type) and issubclass(value, RunOnceRecord) and not value._meta.abstract
     ):
         msg = (
-            f"{argument} must be a model of yours that is a subclass of RunOnceRecord and not abstract, such as "
-            f"`class JobRecord(RunOnceRecord): pass`, or None, not {value!r}"
+            f"{argument} must be a model of yours that is a subclass of RunOnceRecord and not "
+            f"abstract, such as `class JobRecord(RunOnceRecord): pass`, or None, not {value!r}"
         )
         raise TypeError(msg)
 

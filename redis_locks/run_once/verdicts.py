@@ -25,7 +25,10 @@ class Verdict(NamedTuple):
 
     @classmethod
     def done(cls, name: str, result: Any, results: ResultFormat | None) -> Self:
-        """Return the verdict that job `name` is done, whatever its result; None stores no results."""
+        """Return the verdict that job `name` is done, whatever its result.
+
+        None stores no results.
+        """
         if results is not None:
             text, value, problem = results.store(name, result)
             return cls(scripts.DONE, text, problem, value)
@@ -43,7 +46,10 @@ class Verdict(NamedTuple):
 
     @classmethod
     def rolled_back(cls, error: BaseException | None) -> Self:
-        """Return the verdict that what the attempt wrote was rolled back, because of `error` if that is known."""
+        """Return the verdict that what the attempt wrote was rolled back.
+
+        It was because of `error`, if that is known.
+        """
         if error is None:
             return cls.failed("its transaction was rolled back")
         failed = cls.failed(error)

@@ -40,7 +40,10 @@ class Circle:
 
     @classmethod
     def parse(cls, at_ms: int, words: str) -> Self | None:
-        """Return what was written; None if we cannot read it, as a later version may write something else."""
+        """Return what was written.
+
+        None if we cannot read it, as a later version may write something else.
+        """
         try:
             waits = tuple(
                 Wait(tuple(map(str, names)), str(mode), str(who), str(where))

@@ -1,4 +1,6 @@
-"""Count in memory what happens to locks, and send it from a thread: no lock waits for the statistics.
+"""Count in memory what happens to locks, and send it from a thread.
+
+No lock waits for the statistics.
 
 `events.dispatch` tells the collector what happens, and `inspection` tells it what operators end.
 The collector sends each figure once. If the server is away, figures are kept, for a day at most,
@@ -168,7 +170,10 @@ class Tally:
 
 
 class Collector:
-    """The tallies of this process, by server, and the thread that sends them while there are any."""
+    """The tallies of this process, by server, and the thread that sends them.
+
+    It runs while there are any.
+    """
 
     def __init__(self) -> None:
         self.reset()
@@ -241,7 +246,10 @@ class Collector:
                     self._tally(server).count(kind, names, bucket, times)
 
     def _note_hold(self, kind: Kind, plan: Plan, unit: str, at: float, *of: Any) -> None:
-        """Note that a hold has begun or ended, unless its lock has all the notes of a beginning that are kept."""
+        """Note that a hold has begun or ended.
+
+        Unless its lock has all the notes of a beginning that are kept.
+        """
         server = plan.terms.description
         if kind == "acquired" and (server in self.full or (server, plan.names[0]) in self.full):
             if len(self.noted) < MOST_NAMES_KEPT:

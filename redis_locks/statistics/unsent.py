@@ -60,7 +60,10 @@ class Batch:
         self.deadlocks = [*self.deadlocks, *later.deadlocks][-MOST_DEADLOCKS:]
 
     def span(self, now: float) -> tuple[float, int]:
-        """Return the span that it belongs to: a minute, or a quarter of an hour once it is an hour old, as on the server."""
+        """Return the span that it belongs to.
+
+        It is a minute, or a quarter of an hour once it is an hour old, as on the server.
+        """
         length = _MINUTE if now - self.at < _HOUR else _QUARTER
         return length, int(self.at // length)
 

@@ -41,14 +41,20 @@ class Usual(NamedTuple):
     p99: float
 
     def is_exceeded_by(self, seconds: float) -> bool:
-        """Whether a hold is marked: at least three medians long, among the longest hundredth, and no trifle."""
+        """Whether a hold is marked.
+
+        It is at least three medians long, among the longest hundredth, and no trifle.
+        """
         # Both figures may be a fifth too high. Of less than a hundred holds, the longest is the
         # 99th percentile.
         return seconds >= max(_TRIFLE, 3 * self.p50, self.p99 / 1.2)
 
 
 class Recent:
-    """The figures of the last hour; up to a quarter more, so that nothing of the hour is missing."""
+    """The figures of the last hour.
+
+    They are of up to a quarter more, so that nothing of the hour is missing.
+    """
 
     def __init__(
         self, counts: Mapping[str, Mapping[str, int]], circles: Sequence[Circle] = ()
@@ -76,7 +82,10 @@ class Recent:
         return self._holds
 
     def deadlocked(self, since: float) -> dict[str, float]:
-        """Return the locks of deadlocks that were broken since then, and when the latest of each was."""
+        """Return the locks of deadlocks that were broken since then.
+
+        And when the latest of each was.
+        """
         return {
             name: circle.at
             for circle in reversed(self.circles)
@@ -85,7 +94,10 @@ class Recent:
         }
 
     def usual(self, name: str) -> Usual | None:
-        """Return how long this lock, or those with a name like it, are held as a rule; None: not known."""
+        """Return how long this lock, or those with a name like it, are held as a rule.
+
+        None: not known.
+        """
         own = self._holds.get(name)
         if own and sum(own.values()) >= FEWEST:
             return self._of(name, own)
@@ -105,7 +117,9 @@ _read: WeakKeyDictionary[Backend, tuple[float, Recent]] = WeakKeyDictionary()
 
 
 def recent(*, using: str | None = None) -> Recent:
-    """Return the figures of the last hour, at most 5 s old; blocks for three round trips, or not at all.
+    """Return the figures of the last hour, at most 5 s old.
+
+    Blocks for three round trips, or not at all.
 
     Raises:
         LockBackendError: Redis could not be asked.

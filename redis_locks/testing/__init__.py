@@ -1,4 +1,7 @@
-"""Help for tests: locks without a server, assertions about locks, and a real server of their own."""
+"""Help for tests.
+
+Locks without a server, assertions about locks, and a real server of their own.
+"""
 
 from __future__ import annotations
 

@@ -84,6 +84,9 @@ class held(TestContextDecorator):  # noqa: N801 - used like Django's override_se
 
 
 def _in_thread(action: Callable[[], T]) -> T:
-    """Return what `action` returns in a new thread: somebody else, whatever holds, loops and transactions there are here."""
+    """Return what `action` returns in a new thread.
+
+    That is somebody else, whatever holds, loops and transactions there are here.
+    """
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(action).result()

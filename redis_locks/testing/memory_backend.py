@@ -96,7 +96,10 @@ class MemoryBackend(Backend):
         return 0
 
     def hold_elsewhere(self, name: str, mode: str, who: str) -> Callable[[], None] | None:
-        """Hold a lock as somebody else, and return what ends that; None if somebody holds it in a way that excludes it."""
+        """Hold a lock as somebody else, and return what ends that.
+
+        None if somebody holds it in a way that excludes it.
+        """
         return self._memory.hold_elsewhere(name.encode(), mode, who)
 
     def of_loop(self) -> Any:
@@ -175,7 +178,10 @@ class _Memory:
         return [held for held in list(self._held.values()) if held.ends > now]
 
     def _in_the_way(self, keys: Sequence[bytes], mode: str) -> _Held | None:
-        """Return what excludes an acquire: what is held elsewhere, and everything if all is busy."""
+        """Return what excludes an acquire.
+
+        What is held elsewhere, and everything if all is busy.
+        """
         if self._outcome == "busy":
             return self._other
         for held in self._living():
@@ -225,7 +231,10 @@ class _Memory:
         return Refused(now, now + request.lease_ms, other.claim, place, most)
 
     def _no_server(self, problem: str) -> RuntimeError:
-        fix = "test it on a real server, by the pytest fixture redis_locks or by override_locks('server')"
+        fix = (
+            "test it on a real server, by the pytest fixture redis_locks or by "
+            "override_locks('server')"
+        )
         return RuntimeError(f"{self.description}: {problem}; {fix}")
 
     def _impossible(self, request: Request, problem: str) -> RuntimeError:
@@ -273,7 +282,8 @@ class _Memory:
             return f"{token} 0".encode()
         held.who = who
         self._held[heir] = held
-        return f"{token}{self._extend(keys, heir, lease_ms).decode()[len(heir) :]} {held.fencing_token}".encode()
+        extended = self._extend(keys, heir, lease_ms).decode()[len(heir) :]
+        return f"{token}{extended} {held.fencing_token}".encode()
 
     def _fence(self, keys: Keys, token: str, lease_ms: str, fence: str) -> bytes:
         held = self._held.get(token)
@@ -462,7 +472,10 @@ class _BlockingMemory(_Memory, BlockingDriver):
 
 
 class _Renewed:
-    """A renewer that renews each hold at once for as long as any test lasts, if it is to be renewed."""
+    """A renewer that renews each hold at once for as long as any test lasts.
+
+    If it is to be renewed.
+    """
 
     heartbeat = None
 

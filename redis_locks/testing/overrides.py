@@ -112,7 +112,8 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         busy = self._outcome in ("busy", "full")
         if busy and wait is None:
             msg = (
-                f"override_locks({self._outcome!r}): the lock {request.keys.lock!r} would be waited for for ever; "
+                f"override_locks({self._outcome!r}): the lock {request.keys.lock!r} would be "
+                "waited for for ever; "
                 "give it a blocking_timeout"
             )
             raise RuntimeError(msg)
@@ -133,7 +134,10 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
 
     async def _transact(self, _function: object, plan: Transaction, *, suspends: bool) -> NoReturn:  # noqa: ARG002 - as `transact`
         if self._outcome in ("busy", "full"):
-            msg = f"override_locks({self._outcome!r}): {', '.join(plan.keys)} kept changing. Nothing was written"
+            msg = (
+                f"override_locks({self._outcome!r}): {', '.join(plan.keys)} kept changing. Nothing "
+                "was written"
+            )
             raise TooMuchContention(msg, plan.keys, plan.options.attempts)
         msg = "override_locks('unavailable'): nothing answers. Nothing was written"
         raise LockBackendError(msg)

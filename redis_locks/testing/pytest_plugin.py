@@ -1,4 +1,7 @@
-"""Fixtures and a marker for pytest; ``pytest_plugins = ["redis_locks.testing.pytest_plugin"]`` in conftest.py."""
+"""Fixtures and a marker for pytest.
+
+``pytest_plugins = ["redis_locks.testing.pytest_plugin"]`` in conftest.py.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Make the setting for a whole suite known."""
     parser.addini(
         "override_locks",
-        "what becomes of every lock where no fixture, marker or decorator says otherwise; see redis_locks.testing",
+        "what becomes of every lock where no fixture, marker or decorator says otherwise; see "
+        "redis_locks.testing",
         default=None,
     )
 
@@ -30,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the marker known."""
     config.addinivalue_line(
         "markers",
-        "override_locks(outcome): what becomes of every lock in the test, without a server; see redis_locks.testing",
+        "override_locks(outcome): what becomes of every lock in the test, without a server; see "
+        "redis_locks.testing",
     )
 
 

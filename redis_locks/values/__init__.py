@@ -1,1 +1,4 @@
-"""Small values that every room uses: keys, modes, identities, durations, names; none of them knows Django or a server."""
+"""Small values that every room uses: keys, modes, identities, durations, names.
+
+None of them knows Django or a server.
+"""

@@ -66,7 +66,10 @@ def one_of(*choices: str) -> Callable[[object, str], str]:
 
     def read(value: object, entry: str) -> str:
         if not isinstance(value, str) or value not in choices:
-            msg = f"{entry} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not {value!r}"
+            msg = (
+                f"{entry} must be {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}, not "
+                f"{value!r}"
+            )
             raise (ValueError if isinstance(value, str) else TypeError)(msg)
         return value
 

@@ -46,7 +46,9 @@ class Claim(NamedTuple):
 
 
 def write_who(*fields: object) -> str:
-    """Return the fields with a tab between each two, which Redis keeps for each waiter: JSON would be longer.
+    """Return the fields with a tab between each two, which Redis keeps for each waiter.
+
+    JSON would be longer.
 
     Each is ASCII and has the escapes of JSON, so none has a tab of its own, or a newline.
     """

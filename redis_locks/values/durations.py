@@ -33,7 +33,10 @@ def seconds(value: object, argument: str) -> float:
 
 
 def span_seconds(value: object, argument: str) -> float:
-    """Return a time that does not end at once; raises TypeError and ValueError as `lease_ms` does."""
+    """Return a time that does not end at once.
+
+    Raises TypeError and ValueError as `lease_ms` does.
+    """
     number = seconds(value, argument=argument)
     if not MIN_LEASE <= number <= MAX_SECONDS:
         msg = f"{argument} must be between {MIN_LEASE} seconds and one year, not {value!r}"

@@ -1,4 +1,6 @@
-"""A histogram of seconds with fixed buckets, so that the histograms of many processes can be added up.
+"""A histogram of seconds with fixed buckets.
+
+So the histograms of many processes can be added up.
 
 Buckets reach from 0.1 ms to 30 hours. Each ends at 1.41 times the end of the bucket before, so a
 value read from the middle of a bucket is within 20 %.

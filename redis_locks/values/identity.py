@@ -66,7 +66,10 @@ def process_of(token: str) -> str:
 
 
 def new_operation() -> str:
-    """Return text that no other call in any process gets: 95 random bits of this process, and a counter."""
+    """Return text that no other call in any process gets.
+
+    It has 95 random bits of this process, and a counter.
+    """
     return f"{process.prefix}.{next(process.counter)}"
 
 
@@ -83,7 +86,10 @@ def cooldown_of(label: str | None) -> str:
 
 
 def closing_token(token: str) -> str:
-    """Return the token that keeps a lock closed after the hold of `token`: the same whenever it is asked for."""
+    """Return the token that keeps a lock closed after the hold of `token`.
+
+    It is the same whenever it is asked for.
+    """
     return token_without_process(_NOBODY, token)
 
 
@@ -94,7 +100,10 @@ def token_without_process(nobody: str, text: str) -> str:
 
 
 def who_is(unit: str, label: str | None) -> Who:
-    """Return who a thread or task of this process is, for people: host, pid, `unit`, and what it runs."""
+    """Return who a thread or task of this process is, for people.
+
+    Host, pid, `unit`, and what it runs.
+    """
     return Who(socket.gethostname(), process.pid, unit, label or _command())
 
 

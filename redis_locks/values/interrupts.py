@@ -1,4 +1,7 @@
-"""Exceptions that come from outside the code that runs: a time limit may be an `OSError`, as a failed socket call is."""
+"""Exceptions that come from outside the code that runs.
+
+A time limit may be an `OSError`, as a failed socket call is.
+"""
 
 from __future__ import annotations
 
@@ -29,14 +32,19 @@ def _has(frame: FrameType, caller: FrameType) -> bool:
 
 
 def raise_interrupt(answers: Iterable[tuple[object, object]]) -> None:
-    """Raise what interrupted a receiver of a Django signal, if it is among the answers of `send_robust`."""
+    """Raise what interrupted a receiver of a Django signal.
+
+    It is among the answers of `send_robust`, if there was one.
+    """
     for _, answer in answers:
         if isinstance(answer, Exception) and is_interrupt(answer):
             raise answer
 
 
 def is_thrown(error: BaseException) -> bool:
-    """Return whether something outside raised `error`, which ended a socket call: a handler, gevent, or another thread.
+    """Return whether something outside raised `error`, which ended a socket call.
+
+    It was a handler, gevent, or another thread.
 
     What the call itself raises has a number, or says that it timed out.
     """
@@ -46,7 +54,9 @@ def is_thrown(error: BaseException) -> bool:
 
 
 def interrupt_behind(error: BaseException, outer: BaseException | None) -> BaseException | None:
-    """Return what interrupted a call to another library, which then raised `error`; None: the call failed by itself.
+    """Return what interrupted a call to another library, which then raised `error`.
+
+    None: the call failed by itself.
 
     Args:
         error: What the library raised.
@@ -61,7 +71,9 @@ def interrupt_behind(error: BaseException, outer: BaseException | None) -> BaseE
 
 
 def _is_thrown_into_socket(error: BaseException) -> bool:
-    """Return whether gevent or another thread raised `error`: a class without arguments, or in gevent's own code.
+    """Return whether gevent or another thread raised `error`.
+
+    It is a class without arguments, or in gevent's own code.
 
     asyncio raises the first by itself.
     """

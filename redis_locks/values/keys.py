@@ -31,14 +31,20 @@ Group = tuple[tuple[str, ...], Keys]
 
 
 class LockKeys(NamedTuple):
-    """The Redis keys of one lock, beside its partition's index; `_lock.lua` says what is in them."""
+    """The Redis keys of one lock, beside its partition's index.
+
+    `_lock.lua` says what is in them.
+    """
 
     lock: bytes
     sharers: bytes
 
 
 class ServerName(str):
-    """A lock's name as it is on the server, where REDIS_LOCKS["NAME_FUNCTION"] has other names than code gives."""
+    """A lock's name as it is on the server.
+
+    REDIS_LOCKS["NAME_FUNCTION"] may give it another name than code does.
+    """
 
     __slots__ = ()
 
@@ -65,7 +71,10 @@ def validate_name(name: object, *, argument: str = "name") -> str:
     ):
         return name
     if not isinstance(name, str):
-        msg = f"{argument} must be a string, not {name!r} ({type(name).__name__}); use str(...) or an f-string"
+        msg = (
+            f"{argument} must be a string, not {name!r} ({type(name).__name__}); use str(...) or "
+            "an f-string"
+        )
         raise TypeError(msg)
     if not name:
         msg = (
@@ -75,10 +84,16 @@ def validate_name(name: object, *, argument: str = "name") -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError as error:
-        msg = f"{argument} {name!r} cannot be encoded as UTF-8 ({error.reason}); remove the lone surrogate"
+        msg = (
+            f"{argument} {name!r} cannot be encoded as UTF-8 ({error.reason}); remove the lone "
+            "surrogate"
+        )
         raise UnusableName(msg) from None
     if size > MAX_NAME_BYTES:
-        msg = f"{argument} {name[:40]!r}… has {size} bytes; the limit is {MAX_NAME_BYTES}: hash the long part"
+        msg = (
+            f"{argument} {name[:40]!r}… has {size} bytes; the limit is {MAX_NAME_BYTES}: hash the "
+            "long part"
+        )
         raise UnusableName(msg)
     if "\0" in name:
         msg = f"{argument} {name!r} contains a NUL character; remove it"
@@ -143,12 +158,17 @@ def index_key(prefix: str, partition: int) -> bytes:
 
 
 def turn_key(index: bytes, token: bytes) -> bytes:
-    """Return the key of the list that says that it is the turn of `token`, given its partition's index."""
+    """Return the key of the list that says that it is the turn of `token`.
+
+    `index` is that of its partition.
+    """
     return index[:-5] + b"turn:" + token  # in place of "index"
 
 
 def operation_key(prefix: str, tag: str, operation_id: str) -> str:
-    """Return the key that remembers an operation, in the Cluster slot of a watched key with this `hash_tag`.
+    """Return the key that remembers an operation.
+
+    It is in the Cluster slot of a watched key with this `hash_tag`.
 
     The hash tag stands first, so that braces in the id are only text. A watched key whose own
     braces keep it from being anybody's hash tag has no neighbour in its slot.
@@ -204,7 +224,10 @@ def compat_keys(key: bytes, *, cluster: bool) -> CompatKeys:
     start = key
     if cluster and not re.search(rb"^[^{]*\{[^}]+\}", key):
         if b"}" in key:
-            msg = f"name {key!r} has a brace but no hash tag: no second key shares its Cluster slot; remove the brace"
+            msg = (
+                f"name {key!r} has a brace but no hash tag: no second key shares its Cluster slot; "
+                "remove the brace"
+            )
             raise ValueError(msg)
         start = b"{%b}" % key
     # Not "queue": a process of an earlier version has a list there.

@@ -53,8 +53,9 @@ class Field(NamedTuple):
         kind = value.__class__  # not type(), for a lazy object: it is what it loads
         if any((base.__module__, base.__name__) == _LAZY_TEXT for base in kind.__mro__):
             msg = (
-                f"lock name field {{{self.text}}} is lazy text, as of gettext_lazy(), so each language would have "
-                "a lock of its own; name a value that is the same in all of them"
+                f"lock name field {{{self.text}}} is lazy text, as of gettext_lazy(), so each "
+                "language would have a lock of its own; name a value that is the same in all of "
+                "them"
             )
             raise TypeError(msg)
         if hasattr(kind, "pk"):
@@ -156,9 +157,9 @@ def in_block(text: str) -> str:
         raise ValueError(msg) from None
     if template.fields:
         msg = (
-            f"lock name {text!r} has the field {{{template.fields[0].text}}}, which only the call of a decorated "
-            f"function can fill in. In a block write an f-string, f{text!r}; or, for this very name, "
-            "Lock(...), or doubled braces"
+            f"lock name {text!r} has the field {{{template.fields[0].text}}}, which only the call "
+            f"of a decorated function can fill in. In a block write an f-string, f{text!r}; or, "
+            "for this very name, Lock(...), or doubled braces"
         )
         raise ValueError(msg)
     return template.render(lambda root: root)

@@ -20,7 +20,10 @@ def printable(text: str) -> str:
 
 
 def encodable(text: str) -> str:
-    """Return `text` with escapes for what is not UTF-8: bytes of a file's name or a thread's, say."""
+    """Return `text` with escapes for what is not UTF-8.
+
+    Such are bytes of a file's name or of a thread's.
+    """
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -76,7 +79,10 @@ def _first(text: str, columns: int) -> str:
 
 
 def latency(seconds: float) -> str:
-    """Return seconds in at most six characters, in milliseconds where they are few: 0.17ms, 12m05s."""
+    """Return seconds in at most six characters, in milliseconds where they are few.
+
+    Such as 0.17ms and 12m05s.
+    """
     if seconds >= 1:
         return duration(seconds)
     if not seconds:

@@ -144,7 +144,9 @@ class Child:
 
 @contextmanager
 def _signals_held_back() -> Iterator[set[signal.Signals]]:
-    """Hold signals back inside the block, here and in a child made there; gives the mask from before.
+    """Hold signals back inside the block, here and in a child made there.
+
+    Give the mask from before.
 
     Our handlers would swallow what reaches the child, such as Ctrl-C, until the command begins.
     """

@@ -66,7 +66,10 @@ class Console:
         return shutil.get_terminal_size().lines if self.is_terminal else None
 
     def report(self, report: Report, wanted: str | None, *, piped: str = "table") -> None:
-        """Print an answer in the format `wanted`; None is a table, or `piped` if not on a terminal."""
+        """Print an answer in the format `wanted`.
+
+        None is a table, or `piped` if not on a terminal.
+        """
         chosen = wanted or ("table" if self.is_terminal else piped)
         self.write(report.lines(chosen, self.columns))
 

@@ -1,4 +1,7 @@
-"""What is read again and again in a thread of its own, so that keys are heard while the server is not."""
+"""What is read again and again in a thread of its own.
+
+So keys are heard while the server is not.
+"""
 
 from __future__ import annotations
 

@@ -39,9 +39,10 @@ class List(Verb):
     help = "List the locks that are held or waited for, trouble first."
     examples = ("list", "list 'account:*' --contended", "list --older 60 --sort held --json")
     details = (
-        "STATE says what is wrong. gone: the holder's process or connection is, or it has detached the hold. long: held far longer than usual. "
-        "stale: the lease is not being renewed. convoy: more callers come than the lock can serve. "
-        "deadlock: one was broken within 5 minutes. A terminal shows a screenful; --all shows all."
+        "STATE says what is wrong. gone: the holder's process or connection is, or it has detached "
+        "the hold. long: held far longer than usual. stale: the lease is not being renewed. "
+        "convoy: more callers come than the lock can serve. deadlock: one was broken within 5 "
+        "minutes. A terminal shows a screenful; --all shows all."
     )
 
     def arguments(self, parser: CommandParser) -> None:
@@ -64,9 +65,9 @@ class List(Verb):
         if not result.complete:
             # Programs, too, must not take a part for all.
             looked = (
-                f"Of {result.survey.total:,} locks, this looked at {len(result.survey.locks):,}: those with long waits, "
-                "others with waiters, and those whose leases end first. Give a name to find any other, or a --limit to "
-                "look at more."
+                f"Of {result.survey.total:,} locks, this looked at {len(result.survey.locks):,}: "
+                "those with long waits, others with waiters, and those whose leases end first. "
+                "Give a name to find any other, or a --limit to look at more."
             )
             console.note("\n".join(wrapped(looked, console.columns)))
         if wanted not in FOR_PROGRAMS:

@@ -38,7 +38,10 @@ _LOCK_KEYS = ("q quit", "esc back", "f force-release", "j k scroll")
 
 
 class Look(NamedTuple):
-    """What was read for one state of the screen; `opened` is the lock that it shows, or None for the list."""
+    """What was read for one state of the screen.
+
+    `opened` is the lock that it shows, or None for the list.
+    """
 
     opened: str | None
     found: Search | None
@@ -271,7 +274,10 @@ def _counted(number: int) -> str:
 
 
 def _one_line(lock: LockInfo) -> LockInfo:
-    """Return the lock with its longest hold only, and the number of the others at the end, where it is not cut."""
+    """Return the lock with its longest hold only, and the number of the others.
+
+    That stands at the end, where it is not cut.
+    """
     if len(lock.holders) < 2:  # noqa: PLR2004 - one hold is one line
         return lock
     holder = longest(lock)
@@ -289,7 +295,10 @@ def _brief(lock: Summary) -> LockInfo:
 
 
 def _later(lock: LockInfo, seconds: float) -> LockInfo:
-    """Return the lock as it is so many seconds later, if nothing happened to it; its lease is renewed."""
+    """Return the lock as it is so many seconds later, if nothing happened to it.
+
+    Its lease is renewed.
+    """
     return replace(
         lock,
         holders=tuple(

@@ -32,10 +32,11 @@ class Migrate(Verb):
         "migrate -- shop --fake-initial",
     )
     details = (
-        "One instance migrates. The others wait, run migrate after it, find nothing left, and exit with 0. "
-        "The exit status is that of migrate. It is 75 if another instance still migrates after --wait seconds. It is 69 if "
-        "Redis cannot be reached, and 79 if the lock was lost, which ends migrate. What stands after -- goes to migrate. "
-        "The lock is in Redis, so PgBouncer and lost connections to the database do not end it."
+        "One instance migrates. The others wait, run migrate after it, find nothing left, and exit "
+        "with 0. The exit status is that of migrate. It is 75 if another instance still migrates "
+        "after --wait seconds. It is 69 if Redis cannot be reached, and 79 if the lock was lost, "
+        "which ends migrate. What stands after -- goes to migrate. The lock is in Redis, so "
+        "PgBouncer and lost connections to the database do not end it."
     )
     answers = False
 

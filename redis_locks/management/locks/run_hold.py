@@ -38,7 +38,8 @@ def add_job_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--once",
         action="store_true",
-        help="run the command as a job: one caller does it, and others exit with 0 when it is done; "
+        help="run the command as a job: one caller does it, and others exit with 0 when it is "
+        "done; "
         "if it fails or dies, the next caller tries again",
     )
     parser.add_argument(

@@ -40,13 +40,19 @@ class Selection:
         return cls(matching, options["sort"], options["limit"])
 
     def search(self, using: str | None) -> Search:
-        """Look for the locks that match; the limit is not applied, but lets more locks be looked at."""
+        """Look for the locks that match.
+
+        The limit is not applied, but lets more locks be looked at.
+        """
         least = MOST if self.limit is None else self.limit
         return filters.search(self.matching, order=self.sort, using=using, least=least)
 
 
 def did_you_mean(name: str, using: str | None) -> str:
-    """Return a question for who has mistyped a name, with a space before it; empty if no name is like it. Blocks."""
+    """Return a question for who has mistyped a name, with a space before it.
+
+    Empty if no name is like it. Blocks.
+    """
     names = queues(using=using, most=_MOST_ALIKE).lengths
     # Those that nobody holds now, but did in the last hour, are known by their figures.
     known = dict.fromkeys([*names, *recent(using=using).names])
@@ -68,6 +74,7 @@ def add_arguments(parser: CommandParser) -> None:
         "--sort",
         choices=filters.ORDERS,
         default=filters.TROUBLE,
-        help="trouble: oldest wait first, then the hold that is longest beside its usual length; default: %(default)s",
+        help="trouble: oldest wait first, then the hold that is longest beside its usual length; "
+        "default: %(default)s",
     )
     parser.add_argument("--limit", type=count, metavar="N", help="show at most so many locks")

@@ -26,7 +26,9 @@ _COLUMNS = ("role", *_WHO, "seconds", "lease_left", "fencing_token")
 
 
 def find(name: str, using: str | None) -> LockInfo:
-    """Return the lock, with all that hold it or wait for it, or end the command because nobody does.
+    """Return the lock, with all that hold it or wait for it.
+
+    End the command if nobody does.
 
     `name` is that on the server, or else that which code gives.
     """

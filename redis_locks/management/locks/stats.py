@@ -42,7 +42,8 @@ class Stats(Verb):
     examples = ("stats", "stats 'account:*' --day", "stats --sort hold --format csv")
     details = (
         "AWAY counts acquires that failed because Redis did not answer. "
-        "WAIT50 and WAIT99 are the median and the 99th percentile of the waits, HOLD50 and HOLD99 those of the holds. "
+        "WAIT50 and WAIT99 are the median and the 99th percentile of the waits, HOLD50 and HOLD99 "
+        "those of the holds. "
         "Columns without any figure are left out."
     )
 

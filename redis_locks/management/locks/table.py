@@ -119,7 +119,9 @@ def table(
     recent: Recent | None = None,
     states: Mapping[str, LockState] | None = None,
 ) -> list[str]:
-    """Return a header and a line per hold that was read, not longer than `columns` if that can be done.
+    """Return a header and a line per hold that was read.
+
+    They are not longer than `columns`, if that can be done.
 
     First what the holder runs and where is shortened, then the name. Where there is no room, the
     mode goes, then the holder, and then what it runs: `show` has them.

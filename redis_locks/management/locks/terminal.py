@@ -94,7 +94,9 @@ class FullScreen:
         self._console.draw(_HOME + text + _END_OF_LINE + _BELOW)
 
     def key(self, seconds: float) -> str | None:
-        """Return the next key: a character, or a name as "up"; None if none is pressed in so many seconds.
+        """Return the next key: a character, or a name as "up".
+
+        None if none is pressed in so many seconds.
 
         Raises:
             EOFError: The terminal is gone.

@@ -79,7 +79,8 @@ class Verb:
         self.arguments(parser)
         parser.add_argument(
             "--using",
-            help="the server: a name in REDIS_LOCKS['SERVERS'], a CACHES alias, a URL or a dotted path",
+            help="the server: a name in REDIS_LOCKS['SERVERS'], a CACHES alias, a URL or a dotted "
+            "path",
         )
         if self.answers:
             self._format_arguments(parser)

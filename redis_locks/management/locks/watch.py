@@ -38,11 +38,11 @@ class Watch(Verb):
     asks_first = False
     help = "Watch the locks live, trouble first, until q."
     details = (
-        "Keys: j, k and the arrows choose a lock, Enter opens it, Esc goes back, f force-releases after "
-        "asking for a reason, / filters, q quits. "
-        "With --format, or if stdout is no terminal, print the locks once, as `list` does. "
-        "With --alerts, print a line when a rule of REDIS_LOCKS['ALERTS'] begins to fire and when that is over; "
-        "the log and the signal lock_alert tell of it, too. With --once, exit with 1 if one fires."
+        "Keys: j, k and the arrows choose a lock, Enter opens it, Esc goes back, f force-releases "
+        "after asking for a reason, / filters, q quits. With --format, or if stdout is no "
+        "terminal, print the locks once, as `list` does. With --alerts, print a line when a rule "
+        "of REDIS_LOCKS['ALERTS'] begins to fire and when that is over; the log and the signal "
+        "lock_alert tell of it, too. With --once, exit with 1 if one fires."
     )
     examples = (
         "watch",
@@ -65,7 +65,10 @@ class Watch(Verb):
         parser.add_argument("--once", action="store_true", help="with --alerts: look once")
 
     def run(self, console: Console, **options: Any) -> None:
-        """Draw the list until interrupted; if stdout is no terminal, print it once, as `list` does."""
+        """Draw the list until interrupted.
+
+        If stdout is no terminal, print it once, as `list` does.
+        """
         if options["once"] and not options["alerts"]:
             fail("--once goes with --alerts; `locks list` lists the locks once.", USAGE)
         if options["alerts"]:
