@@ -62,6 +62,19 @@ PATHS: Final = (
 )
 """What users name, in their settings or as a fixture, and neither call nor derive from."""
 
+TEMPLATES: Final = (
+    "admin/redis_locks/index.html",
+    *(
+        f"redis_locks/{name}.{kind}"
+        for name in ("locked", "unavailable")
+        for kind in ("html", "txt", "json")
+    ),
+)
+"""What a project may extend, or put one of its own in the place of."""
+
+ADMIN_PAGES: Final = ("changelist", "change")
+"""The pages of the admin to which a project may link."""
+
 RECEIVED: Final = {
     "AlertEvent", "AsyncWatchingPipeline", "Event", "FencedRows",
     "ForceReleased", "HolderInfo", "LockEvent", "LockInfo", "LockStatistics", "LockedRows",
@@ -441,9 +454,10 @@ def _metrics() -> Iterator[str]:
     yield from sorted(f"opentelemetry {method} {arguments[0]}" for method, arguments, _ in made)
 
 
-def _templates() -> list[str]:
-    paths = (PACKAGE / "templates").rglob("*.html")
-    return sorted(path.relative_to(PACKAGE / "templates").as_posix() for path in paths)
+def _templates() -> Iterator[str]:
+    for name in TEMPLATES:
+        if (PACKAGE / "templates" / name).is_file():
+            yield name
 
 
 def _admin_urls() -> Iterator[str]:
@@ -451,8 +465,7 @@ def _admin_urls() -> Iterator[str]:
 
     from redis_locks.models import Lock
 
-    yield from sorted(
-        f"admin:{url.name} {url.pattern}".rstrip()
-        for url in admin.site.get_model_admin(Lock).urls
-        if url.name
-    )
+    names = [f"redis_locks_lock_{page}" for page in ADMIN_PAGES]
+    for url in admin.site.get_model_admin(Lock).urls:
+        if url.name in names:
+            yield f"admin:{url.name} {url.pattern}".rstrip()
