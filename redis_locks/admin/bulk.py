@@ -61,7 +61,9 @@ class BulkSelection:
 
 
 def select(matching: Filter, endings: Sequence[Ending], using: str | None) -> BulkSelection:
-    """Return the holds and waits of the locks that match, of one host only if the filter names one; blocks.
+    """Return the holds and waits of the locks that match, of one host if the filter names it.
+
+    Blocks.
 
     It looks at `survey.MOST` locks at most, and reads the details of these until it has
     `MOST_PARTIES` and one more.

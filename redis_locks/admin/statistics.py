@@ -16,7 +16,7 @@ from redis_locks.admin.table_rows import short_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.inspection.localized_times import latency
 from redis_locks.statistics import LockStatistics, Moment
-from redis_locks.statistics.history import ORDERS, ordered
+from redis_locks.statistics.history import ORDERS, Period, ordered
 from redis_locks.values.name_patterns import WILDCARD
 
 MOST_SHOWN = 100
@@ -37,11 +37,11 @@ def stats_context(asked: Mapping[str, str], pages: ServerPages) -> dict[str, Any
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    period: statistics.Period = "day" if asked.get("period") == "day" else "hour"
+    period: Period = "day" if asked.get("period") == "day" else "hour"
     query, order = asked.get("q", ""), asked.get("o", "")
     order = order if order in ORDERS else "contended"
-    found = statistics.read(period, using=pages.using, pattern=pattern_of_query(query))
-    rows = found.locks
+    figures = statistics.read(period, using=pages.using, pattern=pattern_of_query(query))
+    rows = figures.locks
     shown = ordered(rows, order)[:MOST_SHOWN]
     if figures.others and len(shown) == len(rows):
         shown.append(figures.others)

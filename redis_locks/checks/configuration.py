@@ -19,7 +19,7 @@ MIDDLEWARE = "redis_locks.middleware.request_deadline"
 def check_settings(**_: object) -> list[CheckMessage]:
     """Everything that is wrong with REDIS_LOCKS, each with a hint."""
     configured = getattr(settings, "REDIS_LOCKS", {})
-    found: list[CheckMessage] = [*problems(configured)]
+    messages: list[CheckMessage] = [*problems(configured)]
     # However wrong the other entries are.
     ours = servers_of(configured)
     if ours is not None:

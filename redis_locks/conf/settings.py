@@ -110,7 +110,7 @@ BAD_VALUE = "redis_locks.E003"
 
 
 def problems(configured: object) -> list[Error]:
-    """Everything that is wrong with ``configured``, a value of REDIS_LOCKS, and how to put it right."""
+    """Everything that is wrong with a value of REDIS_LOCKS, and how to put it right."""
     if not isinstance(configured, Mapping):
         msg = f"REDIS_LOCKS must be a dictionary, not {type(configured).__name__}."
         hint = 'Write REDIS_LOCKS = {"CONNECTION": "default"}.'
@@ -121,8 +121,8 @@ def problems(configured: object) -> list[Error]:
     servers = configured.get("SERVERS")
     if "CONNECTION" in configured and isinstance(servers, Mapping) and DEFAULT_SERVER in servers:
         msg = f"{_CONNECTION} and REDIS_LOCKS['SERVERS']['default'] both name the default server."
-        found.append(Error(msg, hint="Leave one of them out.", id=BAD_VALUE))
-    return found
+        mistakes.append(Error(msg, hint="Leave one of them out.", id=BAD_VALUE))
+    return mistakes
 
 
 def servers_of(configured: object) -> Settings | None:

@@ -120,7 +120,7 @@ class Message(NamedTuple):
         return AlreadyQueued(claim.who.label if claim and claim.who else "")
 
     async def send(self, side: Side, *, again: bool = False) -> AlreadyQueued | None:
-        """Take the lock for a message that is about to be sent, for a minute at most; see `queue`, and `sent`."""
+        """Take the lock, for a minute at most, for a message that is to be sent; see `queue`."""
         rule = self.rule._replace(lease_ms=min(self.rule.lease_ms, _SENDING_MS))
         return await self._replace(rule=rule).queue(side, again=again)
 

@@ -63,7 +63,7 @@ class Server:
         self._options = shape.options
 
     def links(self, *, suspends: bool) -> Driver:
-        """Return the links of threads; if the caller `suspends`, those of the running loop's tasks."""
+        """Return the links of threads; if the caller `suspends`, of the running loop's tasks."""
         return self._of_loops.get() if suspends else self._driver
 
     def pipeline(self, link: Any, *, suspends: bool) -> WatchingPipeline | AsyncWatchingPipeline:

@@ -42,6 +42,7 @@ from redis_locks.optimistic.signatures import (
     without_pipeline,
 )
 from redis_locks.optimistic.transaction import (
+    FirstPacket,
     Transaction,
     checked_using,
     options_of,
@@ -196,13 +197,13 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         first_packet = first_packet_of(transaction, self._watch, self._read)
         operation_id = text_of(transaction, "operation_id", self._operation_id)
         escalate_to = text_of(transaction, "escalate_to", self._escalate_to)
-        if isinstance(question, Question) and operation_id is None and escalate_to is None:
-            plan = Transaction(options, using, question, name)
+        if isinstance(first_packet, FirstPacket) and operation_id is None and escalate_to is None:
+            plan = Transaction(options, using, first_packet, name)
             return lambda args, kwargs: plan  # noqa: ARG005 - the same for each call
         return lambda args, kwargs: Transaction(
             options,
             using,
-            question if isinstance(question, Question) else question(args, kwargs),
+            first_packet if isinstance(first_packet, FirstPacket) else first_packet(args, kwargs),
             name,
             operation_id and operation_id(args, kwargs),
             escalate_to and escalate_to(args, kwargs),
@@ -287,9 +288,9 @@ def transaction_of(
     if escalate_to is not None:
         validate_name(escalate_to, argument="escalate_to")
         options.require_escalation()
-    question = Question.of(watched, plain_reads(read))
+    first_packet = FirstPacket.of(watched, plain_reads(read))
     return Transaction(
-        options, checked_using(using), question, label(function), operation_id, escalate_to
+        options, checked_using(using), first_packet, label(function), operation_id, escalate_to
     )
 
 

@@ -57,7 +57,7 @@ class Operation:
         return f"{text} {_as_json(value)}" if self.given else text
 
     def applied(self, found: bytes | str | None) -> Applied | None:
-        """Return what the applied attempt returned, given the operation's key; None if none was applied."""
+        """Return what the applied attempt returned, by the operation's key; None: none was."""
         if found is None:
             return None
         text = found.decode() if isinstance(found, bytes) else found

@@ -110,9 +110,9 @@ async def conflict_rates(
         link = driver.take() or await driver.checkout()
         try:
             pipe: Any = server.pipeline(link, suspends=suspends)
-            found = pipe.zrevrange(counters, 0, last, withscores=True)
+            scores = pipe.zrevrange(counters, 0, last, withscores=True)
             if suspends:
-                found = await found
+                scores = await scores
         finally:
             await give_back(driver, link, watches=False)
     except (LinkBroken, LinkFailed) as error:
@@ -199,8 +199,8 @@ class _Call:
         """
         self.made += 1
         self._started = monotonic()
-        question = self._plan.question
-        server = self._source.server(question.keys[0])
+        first_packet = self._plan.first_packet
+        server = self._source.server(first_packet.keys[0])
         driver = server.links(suspends=self._suspends)
         # Nobody else knows an id that we made: look only if an EXEC of ours went unanswered.
         looks = self._operation.given or self._sent is not None
@@ -208,7 +208,8 @@ class _Call:
         packet = first_packet.watch + self._marker
         if looks:
             packet += getting(self._marker)
-        link, replies = await _asked(driver, packet + question.reads, first + len(question.names))
+        number = first + len(first_packet.names)
+        link, replies = await _asked(driver, packet + first_packet.reads, number)
         pipe, watches = server.pipeline(link, suspends=self._suspends), True
         try:
             require_answers(replies[:first], link)
@@ -235,7 +236,7 @@ class _Call:
         return done
 
     async def _awaited(self, value: Any) -> Any:
-        """Return the value of an awaitable that the function returned; blocking code cannot have it."""
+        """Return the value of an awaitable that the function returned; not in blocking code."""
         if self._suspends:
             return await value
         getattr(value, "close", lambda: None)()
@@ -275,7 +276,9 @@ class _Call:
         return applied
 
     async def _settled(self) -> Applied | None:
-        """Return what an EXEC in doubt has applied. None: none is in doubt, and none of the call ever will be applied.
+        """Return what an EXEC in doubt has applied.
+
+        None: none is in doubt, and none of the call ever will be applied.
 
         Raises:
             LockBackendError: Redis did not answer, or has forgotten by now.
@@ -340,7 +343,8 @@ class _Call:
             else "Give an operation_id to be able to repeat such a call"
         )
         return LockBackendError(
-            f"{self._source.description} did not answer an EXEC, nor whether it is applied. {advice}"
+            f"{self._source.description} did not answer an EXEC, nor whether it is applied. "
+            f"{advice}"
         )
 
     def _require_no_replies(self) -> None:

@@ -94,12 +94,12 @@ def first_packet_of(
     """
     if callable(watch) or callable(read):
         keys, reads = _keys_of(transaction, watch), _reads_of(transaction, read)
-        return lambda args, kwargs: Question.of(keys(args, kwargs), reads(args, kwargs))
+        return lambda args, kwargs: FirstPacket.of(keys(args, kwargs), reads(args, kwargs))
     watched = tuple(dict.fromkeys(_templates(watch)))
     commands = plain_reads(checked_commands(read, "read"))
     texts = _texts(transaction, watched, commands)
-    question = _filled_in(texts, len(watched), commands)
-    return question if any(map(_is_template, texts)) else question((), {})
+    first_packet = _filled_in(texts, len(watched), commands)
+    return first_packet if any(map(_is_template, texts)) else first_packet((), {})
 
 
 def _filled_in(texts: Texts, watched: int, commands: Reads) -> FirstPacketOf:

@@ -79,8 +79,11 @@ def checked_using(using: Using) -> Using:
 
 
 @dataclass(slots=True, eq=False)
-class Question:
-    """What a transaction watches and reads: its first packet, into which the operation's key goes, watched as well."""
+class FirstPacket:
+    """What a transaction watches and reads: its first packet.
+
+    The operation's key goes into it, and is watched as well.
+    """
 
     keys: tuple[str, ...]
     watch: bytes
@@ -129,7 +132,7 @@ class Transaction:
 
     options: TransactionOptions
     using: Using
-    question: Question
+    first_packet: FirstPacket
     label: str
     operation_id: str | None = None
     escalate_to: str | None = None

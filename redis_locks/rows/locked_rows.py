@@ -106,7 +106,7 @@ class Locking(Generic[M]):
         until = None if wait is None else monotonic() + wait
         keepers, most = self._keepers(side), self.source.limit
         seen: set[Any] = set()
-        found: list[M] = []
+        locked_rows: list[M] = []
         readings: list[RowHolds] = []
         try:
             while most is None or len(locked_rows) < most:
@@ -115,7 +115,7 @@ class Locking(Generic[M]):
                 if not candidates:
                     break
                 readings.append(holds := RowHolds(side, keepers, self.mode))
-                left = None if most is None else most - len(found)
+                left = None if most is None else most - len(locked_rows)
                 locked = await self._lock(side, holds, candidates, wait, until, since, left)
                 rows = await self._still(side, locked)
                 locked_rows += rows[:left]
@@ -136,7 +136,7 @@ class Locking(Generic[M]):
         except BaseException as error:
             await _let_go(side, _to_release(readings), error)
             raise
-        done = LockedRows(found)
+        done = LockedRows(locked_rows)
         done.holds = tuple([hold for holds in readings for hold in holds.keep()])
         done.hold = max(done.holds, key=lambda hold: hold.fencing_token, default=None)
         return done
@@ -192,7 +192,7 @@ class Locking(Generic[M]):
         since: float,
         limit: int | None,
     ) -> Sequence[Candidate]:
-        """Take what is free: all at once by the lock of the model, or as many at a time as fit into one hold."""
+        """Take what is free: all at once by the model's lock, or as many as fit into one hold."""
         rows = rows_in(groups)
         whole = escalated(rows)
         if whole is not rows and limit is None:
@@ -235,7 +235,7 @@ async def _read(side: Side, work: Callable[..., T], *args: Any) -> T:
 
 
 async def _let_go(side: Side, holds: Iterable[Hold], error: BaseException | None = None) -> None:
-    """Release all holds after a block that ended with `error`. Raises the LockError of one of them."""
+    """Release all holds after a block that ended with `error`; raises the LockError of one."""
     async with AsyncExitStack() as stack:
         for hold in holds:
             stack.push_async_callback(hold.end, side.driver, error)

@@ -59,8 +59,8 @@ class _Asked:
 
 
 _NOT_A_PART = (
-    "select_for_lock() locks rows when its own queryset is read. As a part of another query, such as a subquery or "
-    "a union, it would lock nothing. Lock first: rows = list(...select_for_lock()). Then write "
+    "select_for_lock() locks rows when its own queryset is read. As a part of another query, such "
+    "as a subquery or a union, it would lock nothing. Lock first: rows = list(...select_for_lock()). Then write "
     "pk__in=[row.pk for row in rows]"
 )
 
@@ -72,7 +72,7 @@ def _refuse_locked(*querysets: object) -> None:
 
 
 def _refusing(method: str) -> Any:
-    """Return Django's method, which raises NotImplementedError if the rows of a queryset that it combines are to be locked."""
+    """Return Django's method, which raises NotImplementedError if one of its querysets locks."""
     of_django = getattr(FencedQuerySet, method)
 
     @wraps(of_django)

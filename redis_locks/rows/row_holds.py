@@ -37,7 +37,7 @@ class RowHolds:
         return [*self.acquired, *self._nested.values()]
 
     def keep(self) -> list[Hold]:
-        """Return the holds of the rows. From now on the transaction, if there is one, keeps all of them."""
+        """Return the holds of the rows; the transaction, if there is one, keeps all from now on."""
         if self._keepers is not None:
             for hold, rows in self.acquired.items():
                 self._keepers.keep(hold, self._taken(rows))

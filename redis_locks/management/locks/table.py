@@ -59,7 +59,9 @@ class _Drawn(NamedTuple):
 def drawn(
     columns: Sequence[Column], rows: Iterable[Sequence[str]], room: int | None = None
 ) -> list[str]:
-    """Return a header and a line per row of cells, not longer than `room` if that can be done; None shortens nothing.
+    """Return a header and a line per row of cells, not longer than `room` if that can be done.
+
+    None shortens nothing.
 
     Long texts lose their middle, where they differ least.
     """
