@@ -9,7 +9,7 @@ from textwrap import wrap
 from django.core.management.color import Style
 
 from demo_project.benchmark.subjects import TWO_COMMANDS
-from redis_locks.management.locks.table import Column, drawn
+from redis_locks.management.locks.table import TableColumn, drawn
 
 from .compare.book import NO_FOURTH_LOCK, TableTurn, rows_of, sentences_of
 from .compare.plan import ACCOUNTS, Plan
@@ -105,7 +105,7 @@ def _table(
     title: str, columns: Cells, rows: Sequence[Cells], groups: Sequence[str] = ()
 ) -> Iterator[str]:
     """Yield a title, aligned columns, and an empty line; `groups` names the group of each row, above its first one."""
-    shown = [Column(name, is_number=name not in _WORDS) for name in columns]
+    shown = [TableColumn(name, is_number=name not in _WORDS) for name in columns]
     lines = drawn(shown, rows)
     yield title
     yield f"  {lines[0]}"

@@ -60,8 +60,8 @@ class _Asked:
 
 _NOT_A_PART = (
     "select_for_lock() locks rows when its own queryset is read. As a part of another query, such "
-    "as a subquery or a union, it would lock nothing. Lock first: rows = list(...select_for_lock()). Then write "
-    "pk__in=[row.pk for row in rows]"
+    "as a subquery or a union, it would lock nothing. Lock first: "
+    "rows = list(...select_for_lock()). Then write pk__in=[row.pk for row in rows]"
 )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import redis_locks
 from tests.architecture import surface
 
 TESTS: Final = Path(__file__).parents[1]
@@ -32,13 +33,23 @@ MODULES: Final = {
     for path in (ROOT / "redis_locks").rglob("*.py")
 }
 
+SERVER: Final = "redis_locks.testing.server"
+"""What the fixture `redis_locks` starts. Tests start more of it, and users cannot know it."""
+
 
 def is_public(module: str) -> bool:
-    return module in surface.MODULES or any(path.startswith(f"{module}.") for path in surface.PATHS)
+    return module in {*surface.MODULES, SERVER} or any(
+        path.startswith(f"{module}.") for path in surface.PATHS
+    )
 
 
 def module_of(dotted: str) -> str:
-    """Return the module that `dotted` is, or has its last names from."""
+    """Return the module that `dotted` is, or has its last names from.
+
+    `redis_locks.run_once` is what users import, and not the package behind it.
+    """
+    if dotted.removeprefix("redis_locks.") in redis_locks.__all__:
+        return "redis_locks"
     while dotted not in MODULES and "." in dotted:
         dotted = dotted.rpartition(".")[0]
     return dotted

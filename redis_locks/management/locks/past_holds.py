@@ -14,17 +14,17 @@ from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
 from redis_locks.management.locks.selection import did_you_mean
-from redis_locks.management.locks.table import Column, drawn
+from redis_locks.management.locks.table import TableColumn, drawn
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import PastHold
 from redis_locks.values.text import latency, printable
 
 _COLUMNS = tuple(field.name for field in fields(PastHold))
 _TABLE = (
-    Column("ENDED (UTC)"),
-    Column("HELD FOR", is_number=True),
-    Column("OUTCOME"),
-    Column("HOLDER", shrinks=1),
+    TableColumn("ENDED (UTC)"),
+    TableColumn("HELD FOR", is_number=True),
+    TableColumn("OUTCOME"),
+    TableColumn("HOLDER", shrinks=1),
 )
 
 

@@ -11,7 +11,7 @@ from redis_locks import statistics
 from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
-from redis_locks.management.locks.table import NONE, Column, drawn
+from redis_locks.management.locks.table import NONE, TableColumn, drawn
 from redis_locks.management.locks.verb import Verb, count
 from redis_locks.statistics import LockStatistics
 from redis_locks.statistics.history import ORDERS, Period, ordered
@@ -21,16 +21,16 @@ _COLUMNS = tuple(field.name for field in fields(LockStatistics))
 
 
 _TABLE = (
-    Column("NAME", shrinks=1),
-    *(Column(header, is_number=True) for header in ("ACQUIRED", "CONTENDED")),
+    TableColumn("NAME", shrinks=1),
+    *(TableColumn(header, is_number=True) for header in ("ACQUIRED", "CONTENDED")),
     *(
-        Column(header, is_number=True, blank="0")
+        TableColumn(header, is_number=True, blank="0")
         for header in ("TIMEOUTS", "LOST", "DEADLOCKS", "AWAY")
     ),
-    Column("WAIT50", is_number=True, goes=1),
-    Column("WAIT99", is_number=True),
-    Column("HOLD50", is_number=True, goes=2),
-    Column("HOLD99", is_number=True),
+    TableColumn("WAIT50", is_number=True, goes=1),
+    TableColumn("WAIT99", is_number=True),
+    TableColumn("HOLD50", is_number=True, goes=2),
+    TableColumn("HOLD99", is_number=True),
 )
 
 

@@ -18,7 +18,7 @@ _GAP = "  "
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a table.
 
     Attributes:
@@ -40,7 +40,7 @@ class Column:
 class _Drawn(NamedTuple):
     """A column with its cells, the header first."""
 
-    column: Column
+    column: TableColumn
     cells: Sequence[str]
 
     @property
@@ -57,7 +57,7 @@ class _Drawn(NamedTuple):
 
 
 def drawn(
-    columns: Sequence[Column], rows: Iterable[Sequence[str]], room: int | None = None
+    columns: Sequence[TableColumn], rows: Iterable[Sequence[str]], room: int | None = None
 ) -> list[str]:
     """Return a header and a line per row of cells, not longer than `room` if that can be done.
 
@@ -102,16 +102,16 @@ def _widths(shown: Sequence[_Drawn], room: int | None) -> list[int]:
 
 
 _COLUMNS = (
-    Column("NAME", shrinks=2),
-    Column("STATE", blank=NONE),
-    Column("MODE", blank="exclusive", goes=1),
-    Column("RUNS", shrinks=1, goes=3),
-    Column("HOLDER", shrinks=1, goes=2),
-    Column("HELD", is_number=True),
-    Column("USUAL", is_number=True, blank=NONE),
-    Column("WAITERS", is_number=True),
-    Column("OLDEST", is_number=True),
-    Column("LEFT", is_number=True),
+    TableColumn("NAME", shrinks=2),
+    TableColumn("STATE", blank=NONE),
+    TableColumn("MODE", blank="exclusive", goes=1),
+    TableColumn("RUNS", shrinks=1, goes=3),
+    TableColumn("HOLDER", shrinks=1, goes=2),
+    TableColumn("HELD", is_number=True),
+    TableColumn("USUAL", is_number=True, blank=NONE),
+    TableColumn("WAITERS", is_number=True),
+    TableColumn("OLDEST", is_number=True),
+    TableColumn("LEFT", is_number=True),
 )
 
 
