@@ -12,7 +12,7 @@ import redis
 from redis_locks import Lock, LockLost, Semaphore
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
-from tests.support.timings import YOUNG
+from tests.support.timings import YOUNG, renewal_ends_after
 from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
 
 
@@ -163,6 +163,16 @@ def test_a_hold_dropped_without_release_is_not_renewed_and_says_so(
         until(lambda: let_go(world) or told)
     until(lambda: server_side.holder(name) is None, within=5)
     world.release(held(world, Lock(name)))
+
+
+def test_the_only_hold_is_renewed_though_none_was_added_for_long(
+    private_server: EmbeddedServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The renewer goes away when it has nothing to renew, and not when nothing is due yet."""
+    renewal_ends_after(monkeypatch, 0.25)
+    with Lock(name, using=private_server.url, lease=3) as hold:
+        for _ in range(2):  # as the process begins to listen, and when it is due
+            leases.until_renewed(hold)
 
 
 def test_many_holds_are_renewed_together(world: World, name: str, server_side: Observer) -> None:
