@@ -58,6 +58,7 @@ end
 for _, name in ipairs(all) do
   if alone then
     free(state_of(name))
+    save_cuts(state_of(name))
   else
     let_go(name, token)
   end

@@ -37,6 +37,7 @@ for _, name in ipairs(all) do
     near = math.min(near or math.huge, place and near_an_end(state, place) or 0)
     if call("PUBSUB", "NUMSUB", channel)[2] == 0 then
       free(state)
+      save_cuts(state)
       ended = ended + 1
     end
   end

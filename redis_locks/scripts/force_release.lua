@@ -29,6 +29,7 @@ end
 if state.holder and not exclusive(name) then
   free(state) -- its lease has ended; should its holder come back, it is not to count again
 end
+save_cuts(state)
 local outcome = "0"
 if #ended > 0 then
   outcome = fence .. " " .. table.concat(ended, " ")

@@ -17,6 +17,7 @@ local complete = true
 for _, name in ipairs(all) do
   if alone then
     free(state_of(name))
+    save_cuts(state_of(name))
   else
     local state, was_alone = state_of(name), exclusive(name) == token
     complete = let_go(name, token) and complete

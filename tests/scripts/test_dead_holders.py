@@ -32,18 +32,20 @@ def test_the_hold_of_a_process_that_is_gone_ends_and_the_first_waiter_has_the_lo
     assert 0 == crash_release(bench)
 
 
-def test_a_server_out_of_memory_hands_the_lock_on_all_the_same(
+def test_a_server_out_of_memory_ends_it_though_the_next_holder_has_to_wait_for_the_model(
     private_server: EmbeddedServer, name: str
 ) -> None:
+    """That frees memory before the waiter is written into another line."""
     client: redis.Redis
     with private_server.client() as client:
         bench = Bench(client, name)
-        acquire_for_process(bench, "a", bench.channel("listener"))
-        bench.listen("waiter")
-        bench.queue_up("waiter")
+        acquire_for_process(bench, "a", bench.channel("listener"), names=["row"])
+        bench.listen("w")
+        bench.queue_up("w", names=["model", "row"], mode="intent:1:exclusive")
+        assert "1" == bench.acquire("b", names=["model"])[0]
         client.config_set("maxmemory", 1)
-        assert 1 == crash_release(bench)
-        assert "waiter" == bench.holder()
+        assert 1 == crash_release(bench, names=["row"])
+        assert [] == bench.holders("row")
         bench.close()
 
 

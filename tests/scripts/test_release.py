@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+import redis
 from redis.exceptions import ResponseError
 
+from redis_locks.testing.server import EmbeddedServer
 from redis_locks.values.keys import turn_key
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.support import stored
@@ -105,3 +107,20 @@ def test_a_foreign_key_in_place_of_the_hold_is_an_error(bench: Bench) -> None:
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         bench.release("a")
     assert bench.is_untouched(foreign)
+
+
+def test_a_server_out_of_memory_lets_go_of_a_row_whose_next_holder_has_to_wait_for_the_model(
+    private_server: EmbeddedServer, name: str
+) -> None:
+    """The release frees memory before the waiter is written into another line."""
+    client: redis.Redis
+    with private_server.client() as client:
+        bench = Bench(client, name)
+        bench.acquire("a", names=["row"])
+        bench.listen("w")
+        bench.queue_up("w", names=["model", "row"], mode="intent:1:exclusive")
+        assert "1" == bench.acquire("b", names=["model"])[0]
+        client.config_set("maxmemory", 1)
+        assert bench.release("a", names=["row"])
+        assert [] == bench.holders("row")
+        bench.close()
