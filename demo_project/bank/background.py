@@ -116,9 +116,10 @@ def start_experiment(
                     found = {"error": str(error)}
                 show(found, under="")
         except Exception as error:
-            if started.done():
+            if not started.done():
+                started.set_exception(error)
+            elif not isinstance(error, LockError | redis.RedisError):  # the server may have ended
                 raise
-            started.set_exception(error)
 
     threading.Thread(target=run, name=_NAME, daemon=True).start()
     try:
