@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import lru_cache
 from math import inf
 from typing import Any, Final, Unpack
@@ -428,7 +428,11 @@ class Lock:
 
     async def _acquire_by_partition(self, side: Side, wait: float | Unset | None) -> Hold | Refused:
         """Acquire for a caller that has locks or little time, or in one partition after another."""
-        plans = plans_of(self.options.terms(side.backend), self._names, self._reads)
+        plans: Sequence[Plan] = (
+            plans_of(self.options.terms(side.backend), self._names, self._reads)
+            if self._plan is None
+            else (self._plan,)
+        )
         side.wait = plans[0].terms.wait if wait is UNSET else wait
         if bounds.get():
             side.wait, side.ends = bounded(side.wait), at_last()
