@@ -41,6 +41,12 @@ def server_side(client: redis.RedisCluster) -> Observer:
 
 
 @pytest.fixture
+def own_side(server_side: Observer) -> Observer:
+    """The cluster: no thread of another test sends it commands."""
+    return server_side
+
+
+@pytest.fixture
 def listening(name: str, nodes: Nodes, settings: Any) -> Callable[[], bool]:
     """Whether this process listens, on whichever node, for the end of its holds."""
     settings.REDIS_LOCKS = {"PREFIX": name}
