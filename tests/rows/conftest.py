@@ -14,8 +14,6 @@ from tests.ledger.models import Counter
 from tests.support.fixtures import own_side
 from tests.support.world import Observer, Tasks, Threads, World
 
-__all__ = ["own_side"]
-
 
 class ReadingThreads(Threads):
     """Each thread closes the connections to the database that it opened."""

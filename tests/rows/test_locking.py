@@ -12,12 +12,13 @@ from django.contrib import admin
 from redis_locks import LockBackendError, LockLost, LockNotAvailable, LockTimeout, inspection
 from redis_locks.rows import lock_model, lock_rows
 from tests.ledger.models import Counter
+from tests.rows.conftest import ReadingThreads
 from tests.rows.locked import Make, lock_of, locked
 from tests.support.admin import LockRow, ServerPages
 from tests.support.commands import show
 from tests.support.inspection import tell
 from tests.support.rows import read_at_once
-from tests.support.world import PATIENCE, Observer, Threads, World
+from tests.support.world import PATIENCE, Observer, World
 
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
 TABLE = {
@@ -188,7 +189,7 @@ def test_skip_locked_takes_rows_last_that_somebody_had_since_they_were_read(
 
     def somebody_is_quicker(query: Any) -> Any:
         found = read(query)
-        other = Threads()
+        other = ReadingThreads()
         other.release(locked(other, lock_rows(rows[0])))
         return found
 
