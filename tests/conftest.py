@@ -64,8 +64,8 @@ TransactionTestCase._fixture_teardown = _empty_tables  # type: ignore[method-ass
 
 LEFTOVERS = pytest.StashKey[Leftovers]()
 
-WORKERS = 4
-"""Locking tests wait more than they compute, so four workers pay off on two cores."""
+WORKERS = 5
+"""Locking tests wait more than they compute, so five workers pay off on two cores."""
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
