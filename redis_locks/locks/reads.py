@@ -47,7 +47,7 @@ def plain_reads(commands: Iterable[Command]) -> tuple[tuple[bytes | str, ...], .
 def _words(command: Command) -> list[bytes | str]:
     words = words_of(command, "read")
     name = words[0]
-    if name not in READ_ONLY and _spelled(name) not in READ_ONLY:
+    if not (type(name) is str and name in READ_ONLY) and _spelled(name) not in READ_ONLY:
         msg = (
             f"read takes only commands that change nothing, not {command[0]!r}: it may run before "
             "the lock is held"
