@@ -166,9 +166,9 @@ def test_ctrl_c_at_the_question_of_a_force_release_goes_back_to_the_screen(name:
         terminal.until_line("stuck")
         terminal.type("f")
         terminal.until("to be released? ")
-        terminal.send(signal.SIGINT)
+        terminal.interrupt()
         terminal.until("to go back. ")
-        terminal.send(signal.SIGINT)
+        terminal.interrupt()
         terminal.until("\x1b[?1049h", times=2)
         assert not hold.is_lost
         terminal.type("q")
