@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import LinkBroken, run_blocking
@@ -73,11 +73,36 @@ METRICS: Final[Mapping[Kind, str]] = {
 WAITS: Final = tuple(f"w{bucket}" for bucket in range(LAST + 1))
 HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
 
-_FREQUENT_KEPT, _NOTABLE_KEPT = 5, 20
-
-
 Kept = Literal["frequent", "notable", "ended"]
 """The lists of notes of a lock: what happens often, what seldom does, and the ends of holds."""
+
+_MOST_KEPT: Final[Mapping[Kept, int]] = {"frequent": 5, "notable": 20}
+"""How many notes a list has; that of the ends of holds has as many as HISTORY says."""
+
+
+def _metrics_of(kind: Kind, bucket: int | None) -> tuple[str, ...]:
+    """Return the metrics that an event adds to; `bucket` is as for `Tally.count`."""
+    metrics = (METRICS[kind],) if kind in METRICS else ()
+    if kind in ENDS:
+        return (*metrics, HOLDS[bucket or 0])
+    if bucket is None or kind == "unavailable":  # that was a wait for the server
+        return metrics
+    return (*metrics, WAITS[bucket])
+
+
+_METRICS: Final = {
+    (kind, bucket): _metrics_of(kind, bucket)
+    for kind in get_args(Kind)
+    for bucket in (None, *range(LAST + 1))
+}
+
+
+_LISTS: Final[Mapping[str, tuple[Kept, ...]]] = {
+    **dict.fromkeys(FREQUENT, ("frequent",)),
+    "released": ("ended",),
+    "lost": ("ended", "notable"),
+}
+"""The lists that have the notes of a kind; those of other kinds are notable."""
 
 
 class Tally:
@@ -87,9 +112,9 @@ class Tally:
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
-        self.deadlocks: deque[tuple[float, tuple[Wait, ...]]] = deque(maxlen=_NOTABLE_KEPT)
+        self.deadlocks: deque[tuple[float, tuple[Wait, ...]]] = deque(maxlen=_MOST_KEPT["notable"])
         """When the latest ones were broken, and their waits."""
-        self._notes: dict[str, dict[Kept, deque[Note]]] = {}
+        self._notes: dict[str, dict[Kept, list[Note]]] = {}
 
     def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
         """Count an event of some locks.
@@ -97,39 +122,32 @@ class Tally:
         `bucket` is the histogram's for the wait or the hold that ended with the event; None if none
         did.
         """
-        metric, spent = METRICS.get(kind), ""
-        if kind in ENDS:
-            spent = HOLDS[bucket or 0]
-        elif bucket is not None and kind != "unavailable":  # that was a wait for the server
-            spent = WAITS[bucket]
+        metrics = _METRICS[kind, bucket]
         for name in names:
             counts = self._counts.get(name)
             if counts is None:
                 counts = self._begin(name)
-            if metric:
+            for metric in metrics:
                 counts[metric] = counts.get(metric, 0) + times
-            if spent:
-                counts[spent] = counts.get(spent, 0) + times
 
     def note(self, name: str, note: Note) -> bool:
         """Keep a note among the latest of its name, unless there are too many names.
 
         Return whether the name now has all the notes of frequent kinds that are kept.
         """
-        kept = self._notes.get(name)
-        if kept is None:
+        lists = self._notes.get(name)
+        if lists is None:
             if self.notes_no_more:
                 return False
-            kept = self._notes[name] = {
-                "frequent": deque(maxlen=_FREQUENT_KEPT),
-                "notable": deque(maxlen=_NOTABLE_KEPT),
-                "ended": deque(maxlen=get_settings().history),
-            }
-        if note.kind in ENDS:
-            kept["ended"].append(note)
-        if note.kind != "released":
-            kept["frequent" if note.kind in FREQUENT else "notable"].append(note)
-        return len(kept["frequent"]) == _FREQUENT_KEPT
+            lists = self._notes[name] = {}
+        for kept in _LISTS.get(note.kind, ("notable",)):
+            notes = lists.get(kept)
+            if notes is None:
+                notes = lists[kept] = []
+            notes.append(note)
+            if len(notes) > (get_settings().history if kept == "ended" else _MOST_KEPT[kept]):
+                del notes[0]
+        return len(lists.get("frequent", ())) == _MOST_KEPT["frequent"]
 
     @property
     def notes_no_more(self) -> bool:
