@@ -664,7 +664,8 @@ def begin_end(
         or began >= lease.deadline
         or hold.pid != identity.process.pid
     ):
-        return hold.end(driver, error)
+        stays = hold.kept and hold.pid == identity.process.pid and not lease.is_over()
+        return None if stays else hold.end(driver, error)
     if hold.released:
         return None
     begun: Begun = None

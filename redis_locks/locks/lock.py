@@ -49,10 +49,15 @@ from redis_locks.values.keys import MOST_KEPT, validate_names
 class Side:
     """The blocking or the asyncio side of a backend, and the thread or task that uses it."""
 
-    __slots__ = ("backend", "block", "driver", "ends", "renewer", "session", "wait", "where")
+    __slots__ = (
+        *("backend", "block", "driver", "ends"),
+        *("renewer", "session", "taken", "wait", "where"),
+    )
 
     wait: float | None
     """For how many seconds it waits; None: for ever."""
+    taken: Taken
+    """What a transaction keeps, if one keeps it."""
 
     def __init__(self, using: str | None, block: Block | None = None) -> None:
         """Make the side of threads."""
@@ -370,7 +375,7 @@ class Lock:
                 side.block.append(hold)
             outcome = hold.lease.ask(side.driver, side.wait, hold, side.where)
             if isinstance(outcome, Hold):
-                return hold if keepers is None else keepers.keep(hold, self._taken(side))
+                return hold if keepers is None else keepers.keep(hold, side.taken)
             asked = outcome
         return self._acquire(side, asked, wait, keepers)
 
@@ -394,16 +399,14 @@ class Lock:
             outcome = await self._proceed(side, error)
         if isinstance(outcome, Refused):
             raise self._refused(side, outcome)
-        return outcome if keepers is None else keepers.keep(outcome, self._taken(side))
-
-    def _taken(self, side: Side) -> Taken:
-        return Taken(side.backend, frozenset(self._names), self.options.mode)
+        return outcome if keepers is None else keepers.keep(outcome, side.taken)
 
     def _kept(self, side: Side, keepers: Keepers) -> Hold | None:
         """Return the hold by which the transaction has the locks already; None: it has not."""
+        side.taken = Taken(side.backend, frozenset(self._names), self.options.mode)
         if self._reads:
             return None
-        kept = keepers.find(self._taken(side), self._may_join)
+        kept = keepers.find(side.taken, self._may_join)
         if kept is not None:
             for part in kept.parts:
                 replication.require(part.lease, side.backend.replicas(self.options.replicas))
