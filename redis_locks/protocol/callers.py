@@ -200,7 +200,8 @@ each call.
 """
 
 
-_RUNS_CALL: Final = SyncToAsync.thread_handler.__code__
+RUNS_CALL: Final = SyncToAsync.thread_handler.__code__
+"""The code whose frame runs a ``sync_to_async`` call."""
 
 
 ours = _Sessions()
@@ -252,7 +253,7 @@ def call_in(frames: Iterable[FrameType]) -> Any:
     When one has ended, asgiref leaves it noted for its thread, in which an earlier one may go on.
     """
     for frame in frames:
-        if frame.f_code is _RUNS_CALL:
+        if frame.f_code is RUNS_CALL:
             return frame.f_locals["task_context"]
     return None
 
@@ -262,7 +263,7 @@ def since_call(frames: Iterable[FrameType]) -> Iterator[FrameType]:
 
     What is beneath may be somebody else's.
     """
-    return takewhile(lambda frame: frame.f_code is not _RUNS_CALL, frames)
+    return takewhile(lambda frame: frame.f_code is not RUNS_CALL, frames)
 
 
 def holds_nothing(token: str) -> bool:

@@ -41,7 +41,7 @@ from redis_locks.drivers.time_limits import in_time
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events, silent_questions, store
 from redis_locks.protocol.acquire import Waiter
-from redis_locks.protocol.callers import Held, Session, note_unconfirmed, since_call, stack
+from redis_locks.protocol.callers import RUNS_CALL, Held, Session, note_unconfirmed
 from redis_locks.protocol.callers import session as current_session
 from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.silent_questions import NOTHING_HEARD, Heard, Reader, Silence
@@ -1001,8 +1001,13 @@ class _Stack:
     """The frames that have led to where it is asked: those of this call, if a ``sync_to_async`` call runs here."""
 
     def __contains__(self, frame: object) -> bool:
-        here = sys._getframe(1)
-        return any(each is frame for each in since_call(stack(here)))
+        # A loop, as the frames may be many.
+        above: FrameType | None = sys._getframe(1)
+        while above is not None and above.f_code is not RUNS_CALL:
+            if above is frame:
+                return True
+            above = above.f_back
+        return False
 
 
 STACK: Final = _Stack()
