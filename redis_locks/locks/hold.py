@@ -664,7 +664,7 @@ def begin_end(
         or began >= lease.deadline
         or hold.pid != identity.process.pid
     ):
-        stays = hold.kept and hold.pid == identity.process.pid and not lease.is_over()
+        stays = hold.kept and not hold.is_lost
         return None if stays else hold.end(driver, error)
     if hold.released:
         return None

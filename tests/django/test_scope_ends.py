@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ import redis
 from django.db import InterfaceError, OperationalError, connections, transaction
 from django.db.transaction import atomic
 
-from redis_locks import Lock, LockLost, inspection
+from redis_locks import Hold, Lock, LockLost, inspection
 from redis_locks.testing import assert_released
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import Failed, elsewhere, increment, lock, next_holder, values
 from tests.elsewhere import is_free
 from tests.support import stored, transactions
+from tests.support.keys import partition_of
 from tests.support.transactions import keeps_anything
-from tests.support.world import PATIENCE, Observer, keys_of
+from tests.support.world import PATIENCE, Observer, keys_of, until
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
@@ -226,6 +228,22 @@ def test_a_hold_lost_meanwhile_is_reported_on_leaving_its_block(
         with pytest.raises(LockLost):
             hold.extend(10)
     assert [] == values(database, name)
+
+
+def loses(hold: Hold) -> bool:
+    return hold.is_lost
+
+
+def test_the_loss_of_any_partition_is_reported_on_leaving_the_block(
+    database: str, name: str, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {"PREFIX": name, "PARTITIONS": 4}
+    partitions = {partition_of(f"{name}:{i}", 4): f"{name}:{i}" for i in range(50)}
+    locks = Lock(*partitions.values(), database=database, commit_guard=False, wait=0)
+    for lost in locks.names:
+        with atomic(using=database), pytest.raises(LockLost), locks as hold:
+            assert inspection.force_release(lost)
+            until(partial(loses, hold))
 
 
 def test_a_lost_hold_is_not_taken_again_in_its_transaction(
