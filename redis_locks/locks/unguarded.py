@@ -15,12 +15,6 @@ from redis_locks.protocol.lease import UNGUARDED, Lease
 from redis_locks.protocol.plans import Plan
 
 
-class _Unguarded(Lease):
-    """A lease that nobody gave: it never ends by itself, and its end is told to nobody."""
-
-    outage = UNGUARDED
-
-
 class _Nobody:
     """In place of a renewer: nothing is renewed."""
 
@@ -47,8 +41,9 @@ _NOBODY = _Nobody()
 
 
 def lease_of(plan: Plan, session: Session) -> Lease:
-    """Return the lease of a hold of what was asked for in vain."""
-    lease = _Unguarded(plan, session, _NOBODY, renews=False)
+    """Return the lease of a hold of what was asked for in vain: it never ends by itself, and its end is told to nobody."""
+    lease = Lease(plan, session, _NOBODY, renews=False)
+    lease.outage = UNGUARDED
     lease.win(inf, 0, monotonic())
     lease.tells_its_end(tells=False)
     return lease

@@ -227,9 +227,8 @@ class Lease:
         renews: Whether it is renewed, else it ends at its deadline; None: as the terms say.
     """
 
-    # What nearly all leases have in common is set on the class, which is faster.
+    # What nearly all leases have in common is set on the class, if it is seldom looked at.
 
-    state = _ASKING
     reason = ""
     """Why it is lost."""
     fencing_token = 0
@@ -245,18 +244,10 @@ class Lease:
     """The commands that were sent with its end, if it ends by a commit."""
     on_lost: Callable[[], None] | None = None
     """Called once, by the thread or task that renews or hears, when that finds it lost."""
-    outage: Outage | None = None
-    """What it went without, as its server could not be asked."""
     _conversion = _NONE
     """What is known of its change into another mode."""
-    _open = _NO_HOLDS
-    """The identities of its open holds, and what code finds each of them."""
     place = ""
     """The line of code that acquired it by hand."""
-    _held = _NOBODY
-    """Where acquires of its thread or task find it."""
-    _covers = False
-    """Whether an earlier lease is to be found again, in its place, when it ends."""
     _request: Request | None = None
 
     def __init__(
@@ -278,6 +269,15 @@ class Lease:
         """The databases before whose COMMIT it is verified; None: all. See `Scope`."""
         self.untold = [True]
         """Empty once somebody was told how the hold ended; see `tell_end`."""
+        self.state = _ASKING
+        self.outage: Outage | None = None
+        """What it went without, as its server could not be asked."""
+        self._open = _NO_HOLDS
+        """The identities of its open holds, and what code finds each of them."""
+        self._held = _NOBODY
+        """Where acquires of its thread or task find it."""
+        self._covers = False
+        """Whether an earlier lease is to be found again, in its place, when it ends."""
 
     # What it is of
 
