@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR, CO_ITERABLE_COROUTINE
 from opcode import opmap
-from threading import local
+from threading import get_ident
 from types import FrameType
 from typing import Any, Final, Protocol, TypeVar, cast
 from weakref import ref
@@ -223,7 +223,7 @@ class BlockExit:
         block = Block()
         block.frame = looking
         found = self._kind(_leave, block, self.__wrapped__, manager)
-        _entering.exit = ref(found)
+        _latest[get_ident()] = ref(found)
         return found
 
 
@@ -246,8 +246,8 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     if not is_async and _get_running_loop() is not None:
         refuse_in_loop("`with`", "Write `async with`")
     # Python has looked the `Exit` up just before, in this thread.
-    latest, _entering.exit = _entering.exit, _no_exit
-    found = latest()
+    latest = _latest.pop(get_ident(), None)
+    found = latest and latest()
     block: Block = found.args[0] if found and found.args[2] is manager else _CalledBlock()
     frame, caller = block.frame, sys._getframe(2)
     if frame is not caller and (frame is None or frame not in stack(caller)):
@@ -275,16 +275,8 @@ def _leave(block: Block, function: Callable[..., None], manager: object, *error:
         function(manager, *error[-3:])
 
 
-def _no_exit() -> None:
-    """Return what a reference to an exit that is gone does."""
-
-
-class _Entering(local):
-    exit: Callable[[], Exit | None] = staticmethod(_no_exit)
-    """A reference to the one that was made last in this thread."""
-
-
-_entering = _Entering()
+_latest: Final[dict[int, ref[Exit]]] = {}
+"""The exit that was made last in each thread, until its block is entered."""
 
 
 class CalledBlocks:
