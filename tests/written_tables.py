@@ -5,8 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-EXPLAIN = Path(__file__).parents[1] / "docs" / "explain"
-PAGES = {"benchmark": EXPLAIN / "benchmarks.md", "faults": EXPLAIN / "evidence.md"}
+ROOT = Path(__file__).parents[1]
+EXPLAIN = ROOT / "docs" / "explain"
+PAGES = {
+    "benchmark": EXPLAIN / "benchmarks.md",
+    "benchmark of 10": ROOT / "README.md",
+    "faults": EXPLAIN / "evidence.md",
+}
 """The page of each table."""
 
 

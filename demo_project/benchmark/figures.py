@@ -35,12 +35,10 @@ class WorkerReport:
     Attributes:
         tries: How often it asked for the lock.
         waits_us: How long it waited for each acquire, in microseconds.
-        held: For how many seconds of the slice it held the lock; 0 if it was to release at once.
     """
 
     tries: int
     waits_us: Sequence[int]
-    held: float = 0.0
 
 
 @dataclass(frozen=True)

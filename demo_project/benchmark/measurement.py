@@ -12,7 +12,7 @@ import redis
 
 from demo_project.benchmark.conditions import WAIT, one_server
 from demo_project.benchmark.figures import Figures, Turn, WorkerReport, summarise
-from demo_project.benchmark.pool import WorkerPool, Workers
+from demo_project.benchmark.pool import WorkerPool
 from demo_project.benchmark.subjects import NAME, OURS, SUBJECTS, Subject
 from demo_project.benchmark.worker import Job
 from redis_locks.connections.backends import backend_for
@@ -22,6 +22,11 @@ from redis_locks.values.keys import ServerName
 
 SLICE_SECONDS = 1.0
 """The turn of a lock is at most this long, so that a busy moment of the machine hits all alike."""
+
+
+WORKER = "demo_project.benchmark.worker"
+GRACE_SECONDS = WAIT + 15.0
+"""The last acquire of a client may begin at the last moment, and then wait."""
 
 
 class KeysInTheWay(Exception):
@@ -85,40 +90,16 @@ def measure(
         ImproperlyConfigured: The server's address or a setting is wrong.
     """
     client = one_server(plan.using)
+    size = max(plan.clients)
     try:
-        with _alone(client, plan), client_pool(max(plan.clients), check) as pool:
+        with (
+            _alone(client, plan),
+            WorkerPool(WORKER, size, grace=GRACE_SECONDS, check=check) as pool,
+        ):
             return _measure(client, plan, pool, on_turn)
     except redis.RedisError as error:
         msg = f"{backend_for(plan.using).description} did not answer as expected: {error}"
         raise LockBackendError(msg) from error
-
-
-def client_pool(
-    size: int,
-    check: Callable[[], None] = lambda: None,
-    module: str = "demo_project.benchmark.worker",
-) -> WorkerPool:
-    """Return a pool of clients; for `check` and `module` see `WorkerPool`."""
-    # The last acquire of a client may begin just in time, and then wait.
-    return WorkerPool(module, size, grace=WAIT + 15.0, check=check)
-
-
-def prepare(pool: Workers, jobs: Sequence[Job]) -> None:
-    """Give each of as many clients a job; block until all have connected.
-
-    Raises:
-        WorkerError: A client failed.
-    """
-    pool.prepare([asdict(job) for job in jobs])
-
-
-def run(pool: Workers, seconds: float) -> list[WorkerReport]:
-    """Let the clients do for so many seconds what they were given; block until all have reported.
-
-    Raises:
-        WorkerError: A client failed.
-    """
-    return [WorkerReport(**report) for report in pool.run(seconds)]
 
 
 @contextmanager
@@ -160,9 +141,9 @@ def _measure(
     for turn in plan.turns:
         on_turn(turn)
         key, clients = turn
-        prepare(pool, [Job(key, plan.using, seconds)] * clients)
+        pool.prepare([asdict(Job(key, plan.using, seconds))] * clients)
         before = sent(client, key)
-        reports[turn].append(run(pool, seconds))
+        reports[turn].append([WorkerReport(**report) for report in pool.run(seconds)])
         commands[turn] += sent(client, key) - before
     return {turn: summarise(slices, commands[turn]) for turn, slices in reports.items()}
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
-from typing import IO, Any, NamedTuple, Protocol, Self
+from typing import IO, Any, NamedTuple, Self
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -33,16 +33,6 @@ class WorkerError(RuntimeError):
     """A worker process failed or did not answer."""
 
 
-class Workers(Protocol):
-    """Processes that do the same kind of job at the same time; see `WorkerPool`."""
-
-    def prepare(self, jobs: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Give one job to each of as many workers; block until all are ready to begin."""
-
-    def run(self, seconds: float) -> list[dict[str, Any]]:
-        """Let them do their jobs, all at once; block until all have reported."""
-
-
 class _Worker(NamedTuple):
     """Our ends of a worker's input and output."""
 
@@ -53,7 +43,8 @@ class _Worker(NamedTuple):
 class WorkerPool:
     """Worker processes that end with the block, or with this process, however that ends.
 
-    They are forked from one process that has loaded Django and `module`; see `fork_server`.
+    They are forked from one process that has loaded Django and `module`; see `fork_server`. With
+    `apart`, each has such a process for itself, and shares no memory with the others.
 
     Args:
         module: Its ``main()`` is what each of them runs, and calls `worker_loop.serve`.
@@ -61,6 +52,7 @@ class WorkerPool:
         grace: Seconds that a worker may take to get ready, and to report after the end of its job.
         check: Called several times a second while workers work; what it raises ends the wait and
             the workers.
+        apart: Start each by itself. This takes longer.
 
     Raises:
         ImproperlyConfigured: The processes could not find Django's settings.
@@ -73,6 +65,7 @@ class WorkerPool:
         *,
         grace: float,
         check: Callable[[], None] = lambda: None,
+        apart: bool = False,
     ) -> None:
         if not os.environ.get(_SETTINGS):
             msg = (
@@ -84,9 +77,10 @@ class WorkerPool:
         self._size = size
         self._grace = grace
         self._check = check
+        self._apart = apart
         self._workers: list[_Worker] = []
         self._chosen: list[_Worker] = []
-        self._parent: subprocess.Popen[bytes] | None = None
+        self._parents: list[subprocess.Popen[bytes]] = []
         self._errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - until __exit__
 
     def __enter__(self) -> Self:
@@ -152,24 +146,30 @@ class WorkerPool:
             raise
 
     def _start(self) -> None:
-        path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
         theirs: list[int] = []
         try:
             for _ in range(self._size):
                 self._connect(theirs)
-            self._parent = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", _PARENT, self._module, *map(str, theirs)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._errors,
-                env={**os.environ, "PYTHONPATH": path},
-                pass_fds=theirs,
-                # Ctrl-C is for us, who end them.
-                start_new_session=True,
-            )
+            of_a_parent = 2 if self._apart else len(theirs)
+            for first in range(0, len(theirs), of_a_parent):
+                self._parents.append(self._parent_of(theirs[first : first + of_a_parent]))
         finally:
             for end in theirs:
                 os.close(end)  # from here on, only a worker holds it open
+
+    def _parent_of(self, theirs: Sequence[int]) -> subprocess.Popen[bytes]:
+        """Start what forks the workers that have these ends of pipes."""
+        path = os.pathsep.join(part or str(Path.cwd()) for part in sys.path)
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            [sys.executable, "-m", _PARENT, self._module, *map(str, theirs)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            env={**os.environ, "PYTHONPATH": path},
+            pass_fds=theirs,
+            # Ctrl-C is for us, who end them.
+            start_new_session=True,
+        )
 
     def _connect(self, theirs: list[int]) -> None:
         """Open two pipes for a worker, keep our ends, and add its own to `theirs`."""
@@ -180,9 +180,9 @@ class WorkerPool:
         self._workers.append(_Worker(os.fdopen(asking, "w"), os.fdopen(replies)))
 
     def _kill(self) -> None:
-        if self._parent is not None:
+        for parent in self._parents:
             with suppress(ProcessLookupError, PermissionError):  # all of them have ended
-                os.killpg(self._parent.pid, signal.SIGKILL)
+                os.killpg(parent.pid, signal.SIGKILL)
         self._wait()
 
     def _close(self) -> None:
@@ -197,9 +197,9 @@ class WorkerPool:
 
     def _wait(self) -> None:
         """Block until all have ended."""
-        if self._parent is not None:
-            self._parent.wait()
-            self._parent = None
+        for parent in self._parents:
+            parent.wait()
+        self._parents.clear()
         for worker in self._workers:
             worker.replies.read()  # until the last that could write there has gone
 

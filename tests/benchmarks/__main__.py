@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 
 import django
 
-from tests.benchmarks import contests, quiet, start, transfers
-from tests.benchmarks.sections import Place, Round, Section
+from tests.benchmarks import contests, processors, transfers
+from tests.benchmarks.sections import MACHINES, Place, Rounds, Section
 from tests.written_tables import write_between
 
 SECTIONS: dict[str, Section] = {
-    section.key: section for section in (*contests.SECTIONS, transfers.SECTION, start.SECTION)
+    section.key: section for section in (*contests.SECTIONS, transfers.SECTION)
 }
-SHOWN = ("alone", "one", "apart", "held", "transfers")
-"""The sections in the docs."""
 
-WAYS = {"on": (True,), "off": (False,), "both": (True, False)}
 MISSED = 3
 """The exit status when something wanted was not seen."""
-
-SAID = {True: "seen, pinned", False: "seen, not pinned"}
 
 
 def say(text: str) -> None:
@@ -33,66 +28,80 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def measured(
-    sections: Sequence[Section], options: argparse.Namespace, *, pinned: bool
-) -> tuple[dict[str, list[Round]], str]:
-    """Measure one way, print a table of each section, and return all rounds and the tables for the docs."""
-    rounds: dict[str, list[Round]] = {}
-    text = ""
-    with ExitStack() as stack:
-        place = Place(stack, options.seconds, pinned=pinned)
-        for section in sections:
-            rounds[section.key] = section.rounds(place, options.repeat)
-            table = "".join(section.table(rounds[section.key]))
-            say(table)
-            text += table if section.key in SHOWN else ""
-    return rounds, text
-
-
-def main() -> int:
-    """Run and print; return the exit status."""
+def chosen() -> argparse.Namespace:
+    """Return what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=2.0, help="length of one run")
-    parser.add_argument("--repeat", type=int, default=5, help="how often all are run in turn")
-    parser.add_argument("--only", nargs="+", choices=SECTIONS, help="these sections")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of one run")
     parser.add_argument(
-        "--pin",
-        choices=WAYS,
-        default="on",
-        help="server on one processor and clients on another; off: where the system puts them",
+        "--repeat",
+        type=int,
+        default=5,
+        choices=range(1, 11),
+        metavar="ROUNDS",
+        help="how often all are run in turn, 10 at most",
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=SECTIONS, default=[*SECTIONS], help="these sections"
+    )
+    parser.add_argument(
+        "--machine",
+        nargs="+",
+        choices=MACHINES,
+        default=[*MACHINES],
+        help="busy: a process spins on each of both processors; both in turn unless chosen",
     )
     parser.add_argument(
         "--write",
         action="store_true",
-        help=f"put the tables of {', '.join(SHOWN)} into docs/explain/benchmarks.md",
+        help="put the tables into docs/explain/benchmarks.md and README",
     )
     options = parser.parse_args()
-    if options.write and not {*SHOWN} <= {*(options.only or SHOWN)}:
-        parser.error(f"--write needs the sections of the docs: {' '.join(SHOWN)}")
-    if options.pin != "off" and not quiet.possible():
-        parser.error("--pin off: this system has no two processors to pin to")
+    if not processors.possible():
+        parser.error("this system cannot pin processes to two processors: measure on Linux")
+    if options.write and [options.only, options.machine] != [[*SECTIONS], [*MACHINES]]:
+        parser.error("--write needs all sections and machines: leave out --only and --machine")
+    if options.write and contests.PYTHON_REDIS_LOCK not in SECTIONS["one"].subjects:
+        parser.error("--write needs the other libraries: install the dependency group `benchmarks`")
+    return options
+
+
+def behind(measured: dict[str, Rounds]) -> str:
+    """Return the list of where others are ahead of ours, and why."""
+    found = [line for key, rounds in measured.items() for line in SECTIONS[key].behind(rounds)]
+    if not found:
+        return f"\nIn no table {contests.REDIS_PY} or packed WATCH is ahead.\n"
+    return "\n".join((f"\n{contests.REDIS_PY}, or packed WATCH, is ahead here:\n", "".join(found)))
+
+
+def main() -> int:
+    """Run and print; return the exit status."""
+    options = chosen()
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.benchmarks.settings"
     django.setup()
-    sections = [SECTIONS[key] for key in options.only or SECTIONS]
-    ways = {}
-    text = ""
-    for pinned in WAYS[options.pin]:
-        if len(WAYS[options.pin]) > 1:
-            heading = f"\nServer and clients {'pinned' if pinned else 'not pinned'}:\n"
-            say(heading)
-            text += heading
-        ways[pinned], tables = measured(sections, options, pinned=pinned)
-        text += tables
+    measured: dict[str, Rounds] = {}
+    tables = (
+        f"\nPython {platform.python_version()}, {os.cpu_count()} processors, "
+        f"median of {options.repeat} rounds of {options.seconds:g} s\n"
+    )
+    say(tables)
+    with ExitStack() as stack:
+        place = Place(stack, options.seconds)
+        for key in options.only:
+            measured[key] = SECTIONS[key].rounds(place, options.repeat, options.machine)
+            table = "".join(SECTIONS[key].table(measured[key]))
+            say(table)
+            tables += table
+    where = behind(measured)
+    say(where)
     rows = [
-        wanted.row([rounds[section.key] for rounds in ways.values()])
-        for section in sections
-        for wanted in section.wanted
+        wanted.row(rounds) for key, rounds in measured.items() for wanted in SECTIONS[key].wanted
     ]
-    summary = f"\n| | wanted | {' | '.join(SAID[pinned] for pinned in ways)} |\n|---|---|{'---|' * len(ways)}\n"
-    summary += "".join(row for _, row in rows)
-    say(summary)
+    columns = len(options.machine)
+    say(f"\n| | wanted | {' | '.join(options.machine)} |\n|---|---|{'---|' * columns}\n")
+    say("".join(row for _, row in rows))
     if options.write:
-        write_between("benchmark", text)
+        write_between("benchmark", tables + where)
+        write_between("benchmark of 10", "".join(contests.readme(measured)))
     return 0 if all(good for good, _ in rows) else MISSED
 
 

@@ -12,14 +12,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from demo_project.benchmark import worker
 from demo_project.benchmark.conditions import LEASE, Take, one_server
-from demo_project.benchmark.subjects import SUBJECTS, Subject
+from demo_project.benchmark.subjects import Subject
 from redis_locks.drivers.resp import pack
-
-KEY: Final = "bare"
 
 _ACQUIRE = b"""
 local lock, fence, queue = unpack(KEYS)
@@ -52,6 +49,9 @@ end
 """
 
 
+_LISTENERS = count()
+
+
 def _keys(name: str) -> tuple[bytes, ...]:
     return tuple(f"bare:{kind}:{name}".encode() for kind in ("lock", "fence", "queue"))
 
@@ -62,7 +62,7 @@ def _bare(using: str | None, name: str) -> Take:
     asking, hearing = (socket.socket(socket.AF_UNIX) for _ in range(2))
     for each in (asking, hearing):
         each.connect(path)
-    channel, keys = f"bare:{os.getpid()}", _keys(name)
+    channel, keys = f"bare:{os.getpid()}:{next(_LISTENERS)}", _keys(name)
     hearing.sendall(pack(("SUBSCRIBE", channel)))
     hearing.recv(4096)
     acquire, release = (
@@ -73,7 +73,7 @@ def _bare(using: str | None, name: str) -> Take:
 
     @contextmanager
     def take() -> Iterator[None]:
-        own = b"%d.%d %b" % (os.getpid(), next(numbers), channel.encode())
+        own = b"%d %b" % (next(numbers), channel.encode())
         who = b"$%d\r\n%b\r\n%b" % (len(own), own, lease)
         asking.sendall(b"*8\r\n%b%b" % (acquire, who))
         if not asking.recv(4096).startswith(b":"):
@@ -85,7 +85,4 @@ def _bare(using: str | None, name: str) -> Take:
     return take
 
 
-BARE: Final = Subject(KEY, "bare sockets", _bare, _keys, ("evalsha",))
-cast("dict[str, Subject]", SUBJECTS)[KEY] = BARE
-
-main = worker.main
+BARE: Final = Subject("bare", "bare sockets", _bare, _keys, ("evalsha",))

@@ -1,154 +1,175 @@
-"""Processes that take locks, of ours and of other libraries, free ones and one that all want."""
+"""Processes, threads and tasks that take locks, of ours and of other libraries: free ones, and one that all want."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict
 from functools import partial
 
-from demo_project.benchmark import measurement
-from demo_project.benchmark.figures import WorkerReport, jain_index, percentile
-from demo_project.benchmark.pool import Workers
-from demo_project.benchmark.subjects import OURS, SLEEPLESS, SUBJECTS
-from demo_project.benchmark.worker import Job
-from redis_locks.testing.server import EmbeddedServer
-from tests.benchmarks import bare
-from tests.benchmarks.apart import apart_pool
-from tests.benchmarks.sections import Figures, Measure, Place, Section, Wanted, ratio
+from demo_project.benchmark.figures import jain_index, percentile
+from demo_project.benchmark.subjects import OURS, SLEEPLESS
+from tests.benchmarks.bare import BARE
+from tests.benchmarks.crews import LOCKS, Job, Turns
+from tests.benchmarks.sections import (
+    Figures,
+    Measure,
+    Place,
+    Round,
+    Rounds,
+    Section,
+    Wanted,
+    middle,
+    ratio,
+)
 
-RATE, JAIN, P99, LONGEST, USED = (
-    "acquires/s", "Jain", "p99 wait, ms", "longest wait, ms", "in use, %",
-)  # fmt: skip
-US = SUBJECTS[OURS].label
-COMPARED = f"{OURS} is"
-
-HOLD = 0.001
-"""Seconds."""
+RATE, P99, LONGEST, JAIN = "acquires/s", "p99 wait, ms", "longest wait, ms", "Jain"
+US, REDIS_PY, PYTHON_REDIS_LOCK = (
+    LOCKS[key].label for key in (OURS, "redis-py", "python-redis-lock")
+)
 
 
-def figures(reports: Sequence[WorkerReport], seconds: float) -> Figures:
-    """Return the figures of what clients did in so many seconds."""
-    counts = [len(report.waits_us) for report in reports]
-    waits = sorted(wait / 1000 for report in reports for wait in report.waits_us)
+def figures(turns: Sequence[Turns], seconds: float) -> Figures:
+    """Return the figures of what each process, thread or task did in so many seconds."""
+    counts = [count for count, _ in turns]
+    in_ms = sorted(wait / 1000 for _, waits_us in turns for wait in waits_us)
     return {
         RATE: sum(counts) / seconds,
+        P99: percentile(in_ms, 99),
+        LONGEST: percentile(in_ms, 100),
         JAIN: jain_index(counts),
-        P99: percentile(waits, 99),
-        LONGEST: percentile(waits, 100),
-        USED: 100 * sum(report.held for report in reports) / seconds,
     }
 
 
-def call_out(
-    server: EmbeddedServer,
-    pool: Workers,
-    clients: int,
-    subject: str,
-    seconds: float,
-    *,
-    hold: float = 0.0,
-) -> None:
-    """Get clients ready to take one lock, on an empty server."""
-    with server.client() as client:
-        client.flushall()
-    measurement.prepare(pool, [Job(subject, server.url, seconds, None, hold)] * clients)
-
-
 def opener(
-    clients: int, *, hold: float = 0.0, apart: bool = False
+    processes: int, *, own: bool = False, hold: float = 0.0, threads: int = 1, tasks: int = 0
 ) -> Callable[[Place], AbstractContextManager[Measure]]:
-    """Return what opens a contest of so many clients; each is started by itself if `apart`."""
+    """Return what opens a contest for one lock, or for one lock each if `own`; see `Job`."""
 
     @contextmanager
     def opened(place: Place) -> Iterator[Measure]:
-        keys = {subject.label: key for key, subject in SUBJECTS.items()}
-        with ExitStack() as stack:
-            pool: Workers = stack.enter_context(apart_pool(clients)) if apart else place.pool
+        keys = {lock.label: key for key, lock in LOCKS.items()}
+        url, seconds = place.server.url, place.seconds
 
-            def measure(label: str) -> Figures:
-                call_out(place.server, pool, clients, keys[label], place.seconds, hold=hold)
-                found = figures(measurement.run(pool, place.seconds), place.seconds)
-                if hold:
-                    return found
-                return {name: figure for name, figure in found.items() if name != USED}
+        def measure(label: str) -> Figures:
+            with place.server.client() as client:
+                client.flushall()
+            jobs = [
+                Job(keys[label], f"benchmark:{own * number}", url, seconds, hold, threads, tasks)
+                for number in range(processes)
+            ]
+            place.pool.prepare([asdict(job) for job in jobs])
+            reports = place.pool.run(seconds)
+            return figures([each for report in reports for each in report["turns"]], seconds)
 
-            yield measure
+        yield measure
 
     return opened
 
 
-def ahead(where: str, other: str, least: float) -> Wanted:
-    """Return how far ahead of another lock ours is to be."""
-    label = SUBJECTS[other].label
-    return Wanted(f"{where}: against {label}", partial(ratio, ours=US, theirs=label), least)
+def contest(
+    key: str,
+    title: str,
+    open_: Callable[[Place], AbstractContextManager[Measure]],
+    others: Sequence[str],
+    ahead: dict[str, float],
+    wanted: Sequence[Wanted] = (),
+    *,
+    why: str = "",
+) -> Section:
+    """Return a section of ours and of the others that are installed; it is to be so far ahead of some."""
+    ratios = (
+        Wanted(
+            f"{title}: against {LOCKS[other].label}",
+            partial(ratio, ours=US, theirs=LOCKS[other].label),
+            least,
+        )
+        for other, least in ahead.items()
+    )
+    subjects = [LOCKS[other].label for other in (OURS, *others) if LOCKS[other].is_installed]
+    return Section(key, title, subjects, open_, (*ratios, *wanted), REDIS_PY, why or MONOPOLY)
 
 
-def jain(where: str) -> Wanted:
-    """Return how fair ours is to be."""
-    return Wanted(f"{where}: Jain", lambda round_: round_[US][JAIN], 0.99, form="{:.3f}")
+def fair(title: str) -> Sequence[Wanted]:
+    """Return how fair ours is to be, and how much shorter its longest wait."""
+
+    def longest(round_: Round) -> float:
+        return round_[US][LONGEST] / round_[REDIS_PY][LONGEST]
+
+    return (
+        Wanted(f"{title}: Jain", lambda round_: round_[US][JAIN], 0.99, form="{:.3f}"),
+        Wanted(f"{title}: longest wait against {REDIS_PY}", longest, 0.05, most=True),
+    )
 
 
-def _installed(*keys: str) -> list[str]:
-    return [SUBJECTS[key].label for key in keys if SUBJECTS[key].is_installed]
+MONOPOLY = (
+    "One holder of redis-py's keeps the lock while the others sleep for 0.1 s: "
+    "see its longest wait and its Jain."
+)
+MORE_WORK = (
+    "Both need two round trips; `redis_locks` also keeps a queue, a fencing token and an index."
+)
 
-
-def _shortest_long_wait(round_: dict[str, Figures]) -> float:
-    return round_[US][LONGEST] / round_[SUBJECTS["redis-py"].label][LONGEST]
-
-
-ALONE, ONE, APART, HELD = (
-    "1 process", "10 processes, one lock", "10 processes, each started by itself, one lock", "10 processes, held for 1 ms",
-)  # fmt: skip
+ALONE, OWN, ONE, HELD, THREADS, TASKS = (
+    "1 process, a free lock",
+    "4 processes, a free lock each",
+    "10 processes, one lock",
+    "10 processes, one lock, held for 1 ms",
+    "2 processes with 25 threads each, one lock",
+    "100 tasks of one process, one lock",
+)
+PEERS = ("redis-py", "python-redis-lock", "walrus", BARE.key)
 
 SECTIONS = (
-    Section(
+    contest(
         "alone",
-        f"{ALONE}, a free lock",
-        _installed(OURS, "redis-py", "lua", "python-redis-lock", "walrus", "sherlock", bare.KEY),
+        ALONE,
         opener(1),
-        (
-            ahead(ALONE, "redis-py", 1.4),
-            ahead(ALONE, "lua", 1),
-            ahead(ALONE, "walrus", 1),
-            ahead(ALONE, "sherlock", 1),
-        ),
-        COMPARED,
+        ("redis-py", "lua", "python-redis-lock", "walrus", "sherlock", BARE.key),
+        {"redis-py": 1.4, "lua": 1, "walrus": 1, "sherlock": 1},
+        why=MORE_WORK,
     ),
-    Section(
+    contest("own", OWN, opener(4, own=True), PEERS, {"redis-py": 1.2}, why=MORE_WORK),
+    contest(
         "one",
         ONE,
-        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock", bare.KEY),
         opener(10),
-        (
-            ahead(ONE, "redis-py", 1.6),
-            ahead(ONE, "python-redis-lock", 2),
-            jain(ONE),
-            Wanted(
-                f"{ONE}: longest wait against redis-py Lock", _shortest_long_wait, 0.1, most=True
-            ),
-        ),
-        COMPARED,
+        ("redis-py", SLEEPLESS, *PEERS[1:]),
+        {"redis-py": 1.2, "python-redis-lock": 1.5},
+        fair(ONE),
     ),
-    Section(
-        "apart",
-        APART,
-        _installed(OURS, "redis-py", "python-redis-lock"),
-        opener(10, apart=True),
-        (ahead(APART, "redis-py", 1.2), ahead(APART, "python-redis-lock", 1.5), jain(APART)),
-        COMPARED,
-    ),
-    Section(
+    contest(
         "held",
         HELD,
-        _installed(OURS, "redis-py", SLEEPLESS, "python-redis-lock", bare.KEY),
-        opener(10, hold=HOLD),
+        opener(10, hold=0.001),
+        ("redis-py", SLEEPLESS, *PEERS[1:]),
+        {BARE.key: 0.85},
         (
-            Wanted(f"{HELD}: time in use", lambda round_: round_[US][USED], 85, form="{:.1f} %"),
-            Wanted(
-                f"{HELD}: p99 wait", lambda round_: round_[US][P99], 25, most=True, form="{:.1f} ms"
-            ),
-            jain(HELD),
+            Wanted(f"{HELD}: {P99}", lambda round_: round_[US][P99], 25, most=True, form="{:.1f}"),
+            *fair(HELD),
         ),
-        COMPARED,
     ),
-)  # fmt: skip
+    contest("threads", THREADS, opener(2, threads=25), PEERS, {"redis-py": 1}, fair(THREADS)),
+    contest("tasks", TASKS, opener(1, tasks=100), ("redis-py",), {"redis-py": 1}, fair(TASKS)),
+)
+
+IN_README = (
+    ("a quiet machine", "one", "quiet"),
+    ("a busy machine", "one", "busy"),
+    ("a quiet machine, held for 1 ms", "held", "quiet"),
+)
+"""The rows of README's table: the label, the section, the machine."""
+
+
+def readme(measured: Mapping[str, Rounds]) -> Iterator[str]:
+    """Yield the lines of README's table, given the rounds of each section."""
+    subjects = (US, REDIS_PY, PYTHON_REDIS_LOCK)
+    yield f"| {RATE} of 10 processes, one lock (the longest wait) | {' | '.join(subjects)} |\n"
+    yield f"|---|{'---|' * len(subjects)}\n"
+    for label, key, machine in IN_README:
+        rounds = measured[key][machine]
+        cells = (
+            f"{middle(rounds, subject, RATE)} ({middle(rounds, subject, LONGEST)} ms)"
+            for subject in subjects
+        )
+        yield f"| {label} | {' | '.join(cells)} |\n"

@@ -22,7 +22,7 @@ from redis_locks.scripts import Script
 from redis_locks.statistics import scripts as statistics
 from redis_locks.testing.server import EmbeddedServer
 from redis_locks.values.keys import compat_keys, grant_channel, index_key, lock_keys, set_keys
-from tests.benchmarks.quiet import goes_first
+from tests.benchmarks.processors import goes_first
 from tests.support.stored import age_wait
 
 SIZES = (10, 100, 1_000, 10_000)

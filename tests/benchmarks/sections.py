@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cached_property
 from statistics import median
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from demo_project.benchmark.measurement import client_pool
+from demo_project.benchmark.measurement import GRACE_SECONDS
 from demo_project.benchmark.pool import WorkerPool
 from redis_locks.testing.server import EmbeddedServer
-from tests.benchmarks import quiet
+from tests.benchmarks import processors
 
 CLIENTS = 10
 """Most client processes of a section."""
+
+MACHINES: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = {
+    "quiet": nullcontext,
+    "busy": processors.busy,
+}
+"""What else runs meanwhile: nothing, or a process that spins on each of both processors."""
 
 Figures = Mapping[str, float]
 """What was seen of one subject, by the heading of its column; the first figure is what is compared.
@@ -23,6 +29,9 @@ Figures = Mapping[str, float]
 
 Round = Mapping[str, Figures]
 """Each subject measured once, one right after the other."""
+
+Rounds = Mapping[str, Sequence[Round]]
+"""The rounds on each machine of `MACHINES`."""
 
 Measure = Callable[[str], Figures]
 
@@ -44,10 +53,10 @@ class Wanted(NamedTuple):
     most: bool = False
     form: str = "{:.2f}x"
 
-    def row(self, ways: Sequence[Sequence[Round]]) -> tuple[bool, str]:
-        """Return whether it was seen each way of measuring, and its row: the median of the rounds, and the range."""
+    def row(self, rounds: Rounds) -> tuple[bool, str]:
+        """Return whether it was seen on each machine, and its row: the median of the rounds, and the range."""
         wanted = f"at {'most' if self.most else 'least'} {self.form.format(self.bound)}"
-        found = [self._cell(rounds) for rounds in ways]
+        found = [self._cell(of_machine) for of_machine in rounds.values()]
         cells = " | ".join(cell for _, cell in found)
         return all(seen for seen, _ in found), f"| {self.label} | {wanted} | {cells} |\n"
 
@@ -64,35 +73,34 @@ class Wanted(NamedTuple):
 
 
 class Place:
-    """Where it is measured: a server and clients, on processors of their own if `pinned`.
+    """Where it is measured: a server and clients, on a processor each.
 
     Args:
         stack: Ends all of it.
         seconds: Length of one run.
-        pinned: Whether server and clients have a processor each.
     """
 
-    def __init__(self, stack: ExitStack, seconds: float, *, pinned: bool) -> None:
+    def __init__(self, stack: ExitStack, seconds: float) -> None:
         self.seconds = seconds
         self._stack = stack
-        self._pinned = pinned
-        if pinned:
-            stack.enter_context(quiet.on_clients_processor())
+        stack.enter_context(processors.on_clients_processor())
 
     @cached_property
     def server(self) -> EmbeddedServer:
         """The server of all sections."""
         server = self._stack.enter_context(EmbeddedServer(use_environment=False))
-        if self._pinned and server.pid is not None:
-            quiet.pin(server.pid, quiet.SERVER)
+        if server.pid is not None:
+            processors.pin(server.pid, processors.SERVER)
         # Where workers look.
         os.environ["REDIS_LOCKS_TEST_URL"] = server.url
         return server
 
     @cached_property
     def pool(self) -> WorkerPool:
-        """Client processes of `demo_project.benchmark`."""
-        return self._stack.enter_context(client_pool(CLIENTS, module="tests.benchmarks.bare"))
+        """Processes that `crews` describes, each started by itself."""
+        return self._stack.enter_context(
+            WorkerPool("tests.benchmarks.crews", CLIENTS, grace=GRACE_SECONDS, apart=True)
+        )
 
 
 class Section(NamedTuple):
@@ -101,10 +109,11 @@ class Section(NamedTuple):
     Attributes:
         key: What ``--only`` calls it.
         title: What people read.
-        subjects: What is measured, by the names that people read.
+        subjects: What is measured, by the names that people read; ours first.
         open: Given the place, a context of what measures one subject once.
         wanted: What is to be seen.
-        compared: Heading of the column that compares the first subject with each; "" without one.
+        rival: The subject that ours should be ahead of.
+        why: Why the rival may be ahead.
     """
 
     key: str
@@ -112,28 +121,43 @@ class Section(NamedTuple):
     subjects: Sequence[str]
     open: Callable[[Place], AbstractContextManager[Measure]]
     wanted: Sequence[Wanted]
-    compared: str = ""
+    rival: str
+    why: str
 
-    def rounds(self, place: Place, repeat: int) -> list[Round]:
-        """Measure each subject `repeat` times, in turn."""
+    def rounds(self, place: Place, repeat: int, machines: Sequence[str]) -> Rounds:
+        """Measure each subject `repeat` times on each machine, all in turn."""
+        found: dict[str, list[Round]] = {machine: [] for machine in machines}
         with self.open(place) as measure:
-            return [{subject: measure(subject) for subject in self.subjects} for _ in range(repeat)]
+            for _ in range(repeat):
+                for machine, rounds in found.items():
+                    with MACHINES[machine]():
+                        rounds.append({subject: measure(subject) for subject in self.subjects})
+        return found
 
-    def table(self, rounds: Sequence[Round]) -> Iterator[str]:
+    def table(self, rounds: Rounds) -> Iterator[str]:
         """Yield the lines of a table of medians; a comparison is the median of those within a round."""
-        columns = list(rounds[0][self.subjects[0]])
-        heads = [*columns, *([self.compared] if self.compared else [])]
-        yield f"\n{self.title}, median of {len(rounds)} rounds\n\n"
-        yield f"| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}\n"
+        any_round = next(iter(rounds.values()))[0]
+        heads = [*any_round[self.subjects[0]], f"{self.subjects[0]} is"]
+        yield f"\n{self.title}\n\n"
+        yield f"| {' / '.join(rounds)} | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}\n"
         for subject in self.subjects:
             cells = [
-                _plain(median(round_[subject][column] for round_ in rounds)) for column in columns
+                " / ".join(middle(each, subject, column) for each in rounds.values())
+                for column in any_round[subject]
             ]
-            if self.compared:
-                cells.append(
-                    f"{median(ratio(round_, self.subjects[0], subject) for round_ in rounds):.2f}x"
-                )
-            yield f"| {subject} | {' | '.join(cells)} |\n"
+            compared = " / ".join(f"{self.ahead(each, subject):.2f}x" for each in rounds.values())
+            yield f"| {subject} | {' | '.join((*cells, compared))} |\n"
+
+    def ahead(self, rounds: Sequence[Round], other: str) -> float:
+        """Return how many times the other's first figure ours is: the median of the rounds."""
+        return median(ratio(round_, self.subjects[0], other) for round_ in rounds)
+
+    def behind(self, rounds: Rounds) -> Iterator[str]:
+        """Yield a line that says where the rival is ahead, and why."""
+        ratios = {machine: self.ahead(each, self.rival) for machine, each in rounds.items()}
+        found = [f"{ratio:.2f}x, {machine}" for machine, ratio in ratios.items() if ratio < 1]
+        if found:
+            yield f"- {self.title} ({'; '.join(found)}). {self.why}\n"
 
 
 def ratio(round_: Round, ours: str, theirs: str) -> float:
@@ -143,5 +167,7 @@ def ratio(round_: Round, ours: str, theirs: str) -> float:
     return mine / max(other, 1.0)
 
 
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+def middle(rounds: Sequence[Round], subject: str, column: str) -> str:
+    """Return the median of a figure, with three digits or more."""
+    value = median(round_[subject][column] for round_ in rounds)
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

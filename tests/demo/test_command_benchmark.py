@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
+import psutil
 import pytest
 import redis
 from django.core.management import CommandError, call_command
@@ -23,7 +24,7 @@ from tests.support.benchmark import (
     USUAL,
     Job,
     WorkerError,
-    client_pool,
+    WorkerPool,
     our_keys,
 )
 from tests.support.world import until
@@ -152,10 +153,13 @@ def test_a_server_that_is_not_there_is_named() -> None:
     assert "cannot be reached" in fails("--using", "unix:///nonexistent/s.sock")
 
 
-def test_a_client_that_dies_is_reported_and_the_others_end() -> None:
+@pytest.mark.parametrize(("apart", "parents"), [(False, 1), (True, 3)])
+def test_a_client_that_dies_is_reported_and_the_others_end(*, apart: bool, parents: int) -> None:
+    """Whether the clients have one parent, or each is started by itself."""
     jobs = [asdict(Job("lua", None, 60.0))] * 3
-    with client_pool(3) as pool:
+    with WorkerPool("demo_project.benchmark.worker", 3, grace=75.0, apart=apart) as pool:
         pids = pool.prepare(jobs)
+        assert parents == len({psutil.Process(pid).ppid() for pid in pids})
         os.kill(pids[1], signal.SIGKILL)
         with pytest.raises(WorkerError, match="it was killed"):
             pool.run(60.0)

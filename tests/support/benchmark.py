@@ -10,7 +10,6 @@ from demo_project.benchmark.book_locks import (
     two_commands_lock,
 )
 from demo_project.benchmark.figures import Figures, compare, jain_index, percentile
-from demo_project.benchmark.measurement import client_pool
 from demo_project.benchmark.pool import WorkerError, WorkerPool
 from demo_project.benchmark.subjects import NAME, OURS, SUBJECTS, TWO_COMMANDS, USUAL, our_keys
 from demo_project.benchmark.worker import Job

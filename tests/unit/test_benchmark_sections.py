@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from demo_project.benchmark.worker import work
 from redis_locks import Lock
 from redis_locks.testing.overrides import override_locks
 from tests import written_tables
+from tests.benchmarks import contests, processors
+from tests.benchmarks.crews import work
 from tests.benchmarks.sections import Round, Section, Wanted, ratio
 from tests.benchmarks.transfers import KEYS
 
@@ -47,32 +52,61 @@ def test_the_benchmark_starts_without_settings() -> None:
 
 
 @pytest.mark.ci
-def test_the_benchmark_measures_transfers() -> None:
-    short = ("--only", "transfers", "--seconds", "0.05", "--repeat", "1", "--pin", "off")
-    run = run_benchmark(*short)
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(not processors.possible(), reason="needs two processors, and Linux")
+def test_the_benchmark_measures_each_section_on_a_quiet_and_on_a_busy_machine() -> None:
+    run = run_benchmark("--seconds", "0.05", "--repeat", "1")
     assert "" == run.stderr
-    assert all(f"\n| {label} | " in run.stdout for label in KEYS)
+    sections = run.stdout.split("| quiet / busy |")[1:]
+    subjects = [*(section.subjects for section in contests.SECTIONS), KEYS]
+    for shown, labels in zip(sections, subjects, strict=True):
+        for label in labels:
+            assert re.search(rf"^\| {label} \| [\d,.]+ / [\d,.]+ \|", shown, re.MULTILINE), label
 
 
 def test_what_was_seen_is_the_median_of_the_ratios_within_a_round() -> None:
-    seen = Wanted("speed", _ahead, 2.0).row([ROUNDS])
-    assert (True, "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) |\n") == seen
+    seen = Wanted("speed", _ahead, 2.0).row({"quiet": ROUNDS, "busy": ROUNDS[:1]})
+    assert (True, "| speed | at least 2.00x | 2.00x (1.00x to 3.00x) | 3.00x |\n") == seen
+
+
+def _section() -> Section:
+    return Section("key", "Title", ("ours", "theirs"), open, (), rival="theirs", why="They poll.")
 
 
 def test_a_section_s_table_has_medians_and_compares_within_rounds() -> None:
-    section = Section("key", "Title", ("ours", "theirs"), open=None, wanted=(), compared="ours is")
-    lines = "".join(section.table(ROUNDS)).splitlines()
-    assert "Title, median of 3 rounds" in lines
-    assert ["| ours | 300 | 1.00x |", "| theirs | 100 | 2.00x |"] == lines[-2:]
+    lines = "".join(_section().table({"quiet": ROUNDS, "busy": ROUNDS[:1]})).splitlines()
+    assert "Title" in lines
+    rows = ["| ours | 300 / 300 | 1.00x / 1.00x |", "| theirs | 100 / 100 | 2.00x / 3.00x |"]
+    assert rows == lines[-2:]
 
 
-def test_only_what_was_held_in_time_counts_as_in_use() -> None:
+def test_a_section_says_where_its_rival_is_ahead_and_why() -> None:
+    behind = [{"ours": {"rate": 50.0}, "theirs": {"rate": 100.0}}]
+    said = "".join(_section().behind({"quiet": ROUNDS, "busy": behind}))
+    assert "- Title (0.50x, busy). They poll.\n" == said
+    assert "" == "".join(_section().behind({"quiet": ROUNDS}))
+
+
+def test_readme_has_the_medians_of_three_locks_with_their_longest_waits() -> None:
+    labels = (contests.US, contests.REDIS_PY, contests.PYTHON_REDIS_LOCK)
+    seen = {contests.RATE: 1234.5, contests.LONGEST: 6.914}
+    rounds = {"quiet": [dict.fromkeys(labels, seen)], "busy": [dict.fromkeys(labels, seen)]}
+    _, _, *rows = contests.readme({"one": rounds, "held": rounds})
+    assert [3 * "| 1,234 (6.91 ms) " + "|\n"] * 3 == [row[row.index(" |") + 1 :] for row in rows]
+
+
+def test_an_acquire_counts_if_it_was_granted_in_time_and_its_wait_counts_always() -> None:
+    @contextmanager
+    def late() -> Iterator[None]:
+        time.sleep(0.05)
+        yield
+
+    count, waits_us = work(late, seconds=0.02)
+    assert (0, 1) == (count, len(waits_us))
+    assert waits_us[0] >= 50_000
     with override_locks("granted"):
         lock = Lock("benchmark")
-        report = work(lambda: lock, seconds=0.02, hold=0.03)
-        assert (1, 1) == (report.tries, len(report.waits_us))
-        assert 0 < report.held <= 0.02
-        assert 0.0 == work(lambda: lock, seconds=0.001).held
+        assert 1 == work(lambda: lock, seconds=0.02, hold=0.03)[0]
 
 
 def test_a_table_is_written_between_its_comments_only(

@@ -28,7 +28,12 @@ GRACE_SECONDS = 45.0
 
 
 def measure(
-    server: MeasuredServer, plan: Plan, run: str, check: Callable[[], None]
+    server: MeasuredServer,
+    plan: Plan,
+    run: str,
+    check: Callable[[], None],
+    *,
+    apart: bool = False,
 ) -> Generator[tuple[Cell, Figures]]:
     """Measure one cell after the other; blocks about ``plan.seconds`` for each.
 
@@ -37,13 +42,16 @@ def measure(
         plan: How.
         run: Start of the ids of the accounts, the same for `clear`.
         check: Called several times a second; what it raises ends the run at once.
+        apart: Start each worker by itself.
 
     Raises:
         WorkerError: A worker failed or did not answer in time.
     """
     persistence = Persistence(server.conn)
     try:
-        with WorkerPool(WORKER, max(plan.workers), grace=GRACE_SECONDS, check=check) as pool:
+        with WorkerPool(
+            WORKER, max(plan.workers), grace=GRACE_SECONDS, check=check, apart=apart
+        ) as pool:
             for cell in plan.cells():
                 durability = STRATEGIES[cell.strategy].durability
                 persistence.switch(on_disk=durability is Durability.AOF)
