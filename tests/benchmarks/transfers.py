@@ -63,5 +63,8 @@ SECTION = Section(
     opened,
     (_ahead("script", 0.4), _ahead("watch_packed", 0.75, "optimistic")),
     rival=STRATEGIES["watch_packed"].label,
-    why="WATCH runs no script, and starts again where the lock waits: see p99 and Jain.",
+    why=(
+        "The lock goes to the first waiter, which must get a processor before anybody goes on. "
+        "With WATCH, any process that runs goes on, and starts again if another was quicker."
+    ),
 )
