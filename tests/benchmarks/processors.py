@@ -13,9 +13,8 @@ SERVER, CLIENTS = 0, 1
 """The processors of the server and of all clients."""
 
 _SPIN = """
-import os
-parent = os.getppid()
-while os.getppid() == parent:
+import os, sys
+while os.getppid() == int(sys.argv[1]):
     for _ in range(1_000_000):
         pass
 """
@@ -72,7 +71,8 @@ def _spinning_on(processor: int) -> Iterator[int]:
     """Let a process spin there, and yield its id."""
     # Where Linux shares processors among sessions first (sched_autogroup), a priority counts only
     # within one. Server and clients have sessions of their own, too.
-    with subprocess.Popen([sys.executable, "-c", _SPIN], start_new_session=True) as spinner:
+    command = [sys.executable, "-c", _SPIN, str(os.getpid())]
+    with subprocess.Popen(command, start_new_session=True) as spinner:
         try:
             pin(spinner.pid, processor)
             yield spinner.pid
