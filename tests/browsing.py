@@ -6,17 +6,19 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import pytest
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 
-try:
-    from axe_playwright_python.sync_playwright import Axe
-    from playwright.sync_api import Browser, Page, sync_playwright
-except ImportError:
+# Looked for, and imported by the test that runs: this file is read by whoever collects tests.
+if not (find_spec("axe_playwright_python") and find_spec("playwright")):
     REASON = "no browser test: the packages of the dependency group browser are not installed"
 else:
     REASON = "" if CHROMIUM else "no browser test: neither chromium nor google-chrome is on PATH"
@@ -32,6 +34,8 @@ MARKS = [
 @contextmanager
 def launched() -> Iterator[Browser]:
     """A browser for the length of the block."""
+    from playwright.sync_api import sync_playwright
+
     # Playwright runs an event loop in this thread. So blocking locks are refused here, as Django's
     # database is.
     unsafe = mock.patch.dict(os.environ, {"DJANGO_ALLOW_ASYNC_UNSAFE": "true"})
@@ -74,6 +78,8 @@ def log_in(page: Page, password: str, user: str = "admin") -> None:
 
 def serious(page: Page, context: str = "body") -> list[str]:
     """The rules of axe that the page, or a part of it, violates in a serious way, and where."""
+    from axe_playwright_python.sync_playwright import Axe
+
     found = Axe().run(page, context=context).response["violations"]
     return [
         f"{rule['id']}: {[node['html'] for node in rule['nodes']]}"
