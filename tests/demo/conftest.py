@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from tests.browsing import browser
-from tests.demo.driving import site
+from tests.demo.driving import environment, site
 
 
 @pytest.fixture(autouse=True)

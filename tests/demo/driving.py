@@ -1,4 +1,4 @@
-"""The demo's site as a user starts it, for browsers."""
+"""The demo as a user starts it, on a database of its own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--seconds", "0.05", "--workers", "1", "--rounds", "1", "--table-seconds", "0"]
-LAST_LINE = "Stop the demo with Ctrl-C.\n"
+LAST_LINE = "Stop the demo with Ctrl-C."
 """What a demo prints when its first comparison is over."""
 ADDRESS = re.compile(r"Open (http://\S+)\nLog in as admin with the password (\S+)\n")
 
@@ -28,36 +29,67 @@ ADDRESS = re.compile(r"Open (http://\S+)\nLog in as admin with the password (\S+
 class Site:
     """A demo that runs, and all that it has printed."""
 
+    process: subprocess.Popen[str]
     url: str
     password: str
     said: str
 
 
 @pytest.fixture
-def site(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """The demo as a user starts it, after its first, very short comparison; its parameter: more arguments."""
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The variables of a process that uses the demo's own settings and a new database."""
     kept = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}}
-    more = getattr(request, "param", [])
+    return {**kept, "DEMO_DATABASE": str(tmp_path / "demo.sqlite3"), "PYTHONUNBUFFERED": "1"}
+
+
+def manage(
+    environment: dict[str, str], *arguments: str, within: float = 100
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of `manage.py` to its end."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=within,
+        check=False,
+    )
+
+
+@contextmanager
+def demo(environment: dict[str, str], *arguments: str, until: str) -> Iterator[Site]:
+    """A demo that has printed a line which begins so."""
     with subprocess.Popen(
-        [sys.executable, "-u", "manage.py", "demo", *SHORT, *more],
-        env={**kept, "DEMO_DATABASE": str(tmp_path / "demo.sqlite3")},
+        [sys.executable, "manage.py", "demo", *arguments],
+        env=environment,
         cwd=ROOT,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-    ) as demo:
-        assert demo.stdout is not None
+    ) as process:
         try:
+            assert process.stdout is not None
             said = ""
-            for line in demo.stdout:
+            for line in process.stdout:
                 said += line
-                if line == LAST_LINE:
+                if line.startswith(until):
                     break
-            url, password = ADDRESS.search(said).groups()  # type: ignore[union-attr]
-            yield Site(url, password, said)
+            found = ADDRESS.search(said)
+            assert found, said + process.communicate()[1]
+            yield Site(process, *found.groups(), said)
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=20)
         finally:
-            demo.send_signal(signal.SIGINT)
-            demo.stdout.read()
+            process.kill()
+
+
+@pytest.fixture
+def site(request: pytest.FixtureRequest, environment: dict[str, str]) -> Iterator[Site]:
+    """A demo after its first, very short comparison; its parameter: more arguments."""
+    more = getattr(request, "param", [])
+    with demo(environment, *SHORT, *more, until=LAST_LINE) as started:
+        yield started
 
 
 def see_how_it_ended(page: Page) -> None:

@@ -69,11 +69,6 @@ def entries(journal: Path) -> Iterator[tuple[int, int]]:
     yield from _ENTRY.iter_unpack(written[: len(written) // _ENTRY.size * _ENTRY.size])
 
 
-def count_entries(journal: Path) -> int:
-    """How many transfers are done."""
-    return journal.stat().st_size // _ENTRY.size if journal.exists() else 0
-
-
 def work(orders: dict[str, Any]) -> None:
     """Make the transfers of one share; the main function of a process."""
     logging.disable()

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from socket import gethostname
 from urllib.parse import urlencode
@@ -24,199 +18,131 @@ import redis
 
 from demo_project.bank.strategies import available
 from redis_locks.testing.server import EmbeddedServer
-from tests.demo.driving import ADDRESS
+from tests.demo.driving import ROOT, Site, demo, manage
 from tests.support.waiting import until
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.ci
+
 SHORT = ["--seconds", "0.05", "--workers", "2", "--accounts", "hot", "--rounds", "1"]
 SHORT += ["--table-seconds", "0"]
-LONG = ["--seconds", "10", "--workers", "1", "--rounds", "3", "--strategies", "script"]
-LONG += ["--table-seconds", "0"]
+# Measures for so long that its test is over before.
+LONG = ["--port", "0", "--seconds", "10", "--workers", "1", "--rounds", "20"]
+LONG += ["--strategies", "script", "--table-seconds", "0"]
+MEASURING = "Comparing"
 
 
-def environment_with(database: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if k not in {"REDIS_URL", "DJANGO_SETTINGS_MODULE"}}
-    return {**kept, "DEMO_DATABASE": str(database), "PYTHONUNBUFFERED": "1"}
-
-
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    return environment_with(tmp_path / "demo.sqlite3")
-
-
-def manage(
-    environment: dict[str, str], *arguments: str, within: float = 100
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "manage.py", *arguments]
-    return subprocess.run(
-        command,
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=within,
-        check=False,
-    )
-
-
-@pytest.fixture(scope="session")
-def migrated_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    database = tmp_path_factory.mktemp("migrated") / "demo.sqlite3"
-    assert manage(environment_with(database), "migrate", "--verbosity=0").returncode == 0
-    return database
-
-
-@pytest.fixture
-def migrated(
-    redis_server: EmbeddedServer, environment: dict[str, str], migrated_database: Path
-) -> dict[str, str]:
-    shutil.copy(migrated_database, environment["DEMO_DATABASE"])
-    environment["REDIS_URL"] = redis_server.url
-    return environment
-
-
-@contextmanager
-def demo(
-    environment: dict[str, str], *arguments: str
-) -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """A demo that measures for long, its site, and what it said until it began to measure."""
-    command = [sys.executable, "manage.py", "demo", "--port", "0", *LONG, *arguments]
-    with subprocess.Popen(
-        command,
-        env=environment,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            said = ""
-            for line in process.stdout:
-                said += line
-                if line.startswith("Comparing"):
-                    break
-            found = ADDRESS.match(said)
-            assert found, said + process.communicate()[1]
-            yield process, found[1], said
-        finally:
-            process.kill()
-            process.communicate()
-
-
-@pytest.mark.ci
 @pytest.mark.timeout(200)
 def test_the_site_is_there_before_anything_is_measured_and_a_taken_port_is_said(
     environment: dict[str, str],
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with demo(environment, "--port", port) as (process, url, said):
-            assert f"Port {port} is taken" in said
-            assert f":{port}/" not in url
-            with urllib.request.urlopen(url, timeout=20) as page:  # noqa: S310
+        with demo(environment, *LONG, "--port", port, until=MEASURING) as site:
+            assert f"Port {port} is taken" in site.said
+            with urllib.request.urlopen(site.url, timeout=20) as page:  # noqa: S310
                 assert "Demo bank" in page.read().decode()
                 assert "default-src 'self'" in page.headers["Content-Security-Policy"]
-            process.send_signal(signal.SIGINT)
-            assert ["CommandError: Stopped by Ctrl-C."] == process.communicate()[1].splitlines()
-    assert 128 + signal.SIGINT == process.returncode
+            site.process.send_signal(signal.SIGINT)
+            assert "CommandError: Stopped by Ctrl-C.\n" == site.process.communicate()[1]
+    assert 128 + signal.SIGINT == site.process.returncode
 
 
-@pytest.mark.ci
 @pytest.mark.timeout(400)
 def test_a_second_demo_refuses_and_leaves_the_first_one_s_login_and_run_alone(
     environment: dict[str, str],
 ) -> None:
-    with demo(environment) as (first, url, said):
-        second = manage(environment, "demo", "--port", "0", *LONG)
-        assert 1 == second.returncode
-        assert "" == second.stdout
-        assert f"A demo already runs on this database: {url}" in second.stderr
+    with demo(environment, *LONG, until=MEASURING) as first:
+        second = manage(environment, "demo", *LONG)
+        assert (1, "") == (second.returncode, second.stdout)
+        assert f"A demo already runs on this database: {first.url}" in second.stderr
         compared = manage(environment, "compare", *SHORT)
         assert 1 == compared.returncode
         assert (
             "A comparison is already running. It is Comparison 1, run by process "
-            f"{gethostname()} {first.pid}."
+            f"{gethostname()} {first.process.pid}."
         ) in compared.stderr
-        typed = re.search(r"^ +(.* locks list)$", said, re.MULTILINE)
+        typed = re.search(r"^ +(.* locks list)$", first.said, re.MULTILINE)
         assert typed
-        assert "REDIS_URL" not in typed[1]
         listed = subprocess.run(  # noqa: S602 - as a user types it
-            typed[1],
-            shell=True,
-            env=environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
+            typed[1], shell=True, env=environment, cwd=ROOT, capture_output=True, check=False
         )
-        assert "bank:comparison" in listed.stdout, listed.stderr
-        first.send_signal(signal.SIGTERM)
-        assert ["CommandError: Stopped by SIGTERM."] == first.communicate()[1].splitlines()
-    assert 128 + signal.SIGTERM == first.returncode
+        assert b"bank:comparison" in listed.stdout, listed.stderr
+        first.process.send_signal(signal.SIGTERM)
+        assert "CommandError: Stopped by SIGTERM.\n" == first.process.communicate()[1]
+    assert 128 + signal.SIGTERM == first.process.returncode
     assert 0 == manage(environment, "demo", "--once", *SHORT).returncode
 
 
-def bank_server_of(environment: dict[str, str]) -> psutil.Process:
-    """The process of the bank's server, beside which a comparison has one of its own."""
-    url = Path(f"{environment['DEMO_DATABASE']}.server").read_text()
-    with redis.Redis.from_url(url) as client:
-        return psutil.Process(client.info("server")["process_id"])
-
-
-def start_from_page(url: str, page: str, button: str) -> None:
-    """Press a button, as a browser does."""
+def actors_of(site: Site, page: str, button: str, module: str) -> list[psutil.Process]:
+    """Press a button of a page; return the processes that then run this module."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-    with browser.open(f"{url}{page}", timeout=60) as shown:
+    with browser.open(f"{site.url}{page}", timeout=60) as shown:
         token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', shown.read().decode())
     assert token
     fields = urlencode({"csrfmiddlewaretoken": token[1]}).encode()
-    browser.open(f"{url}{button}", fields, timeout=60).close()
+    browser.open(f"{site.url}{page}{button}", fields, timeout=60).close()
+
+    def found() -> list[psutil.Process]:
+        children = psutil.Process(site.process.pid).children(recursive=True)
+        return [child for child in children if module in " ".join(child.cmdline())]
+
+    until(found, within=60)
+    return found()
 
 
-def actors_of(process: subprocess.Popen[str], module: str) -> list[psutil.Process]:
-    """The processes that the demo has started to run this module, once there is one."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        children = psutil.Process(process.pid).children(recursive=True)
-        if found := [one for one in children if module in " ".join(one.cmdline())]:
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"No process runs {module}.")
-
-
-@pytest.mark.ci
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(
     ("page", "button", "module", "end"),
     [
-        ("ledger/", "ledger/start/", "bank.ledger.clerk", signal.SIGINT),
-        ("problems/", "problems/lease/", "bank.problems.actor", signal.SIGTERM),
-        ("ledger/", "ledger/start/", "bank.ledger.clerk", None),
+        ("ledger/", "start/", "bank.ledger.clerk", signal.SIGINT),
+        ("problems/", "lease/", "bank.problems.actor", signal.SIGTERM),
+        ("ledger/", "start/", "bank.ledger.clerk", None),
     ],
+    ids=["interrupted", "terminated", "without-server"],
 )
 def test_an_experiment_ends_with_the_demo(
     environment: dict[str, str], page: str, button: str, module: str, end: signal.Signals | None
 ) -> None:
-    with demo(environment) as (process, url, _said):
-        start_from_page(url, page, button)
-        actors = actors_of(process, module)
+    with demo(environment, *LONG, until=MEASURING) as site:
+        actors = actors_of(site, page, button, module)
         if end is None:
-            bank_server_of(environment).kill()
+            # The bank's server, beside which a comparison has one of its own.
+            url = Path(f"{environment['DEMO_DATABASE']}.server").read_text()
+            with redis.Redis.from_url(url) as client:
+                psutil.Process(client.info("server")["process_id"]).kill()
         else:
-            process.send_signal(end)
+            site.process.send_signal(end)
         # Alone, the experiment goes on for minutes. A busy machine needs some seconds for the rest.
-        said = process.communicate(timeout=20)[1]
+        said = site.process.communicate(timeout=20)[1]
     assert re.fullmatch(r"CommandError: .+\n", said), said
     assert not psutil.wait_procs(actors, timeout=5)[1]
 
 
-@pytest.mark.ci
+@pytest.mark.timeout(200)
+def test_an_actor_that_is_stopped_ends_with_a_demo_that_is_killed(
+    environment: dict[str, str],
+) -> None:
+    with demo(environment, *LONG, until=MEASURING) as site:
+        actors = actors_of(site, "problems/", "freeze/", "bank.problems.actor")
+        until(lambda: psutil.STATUS_STOPPED in map(state_of, actors))
+        site.process.kill()
+        # Another process may reap it, so a zombie counts as ended.
+        until(lambda: {state_of(actor) for actor in actors} <= {psutil.STATUS_ZOMBIE, None})
+
+
+def state_of(process: psutil.Process) -> str | None:
+    """What the kernel says of a process; None if it is gone."""
+    try:
+        return str(process.status())
+    except psutil.NoSuchProcess:
+        return None
+
+
 @pytest.mark.parametrize(
     ("port", "variables", "said"),
     [
         ("99999", {}, "CommandError: The site cannot use port 99999: ports end at 65535."),
-        ("0", {"DATABASE_URL": "bank:secret"}, "DATABASE_URL names no database: .+"),
+        ("0", {"DATABASE_URL": "oops://me:secret@host/bank"}, "DATABASE_URL names no database: .+"),
         # Nothing listens at port 1.
         (
             "0",
@@ -236,41 +162,37 @@ def test_what_a_demo_cannot_use_is_said_in_one_line(
     assert 1 == result.returncode
 
 
-@pytest.mark.ci
-def test_compare_prints_json_that_a_program_can_read(migrated: dict[str, str]) -> None:
-    result = manage(migrated, "compare", "--json", *SHORT)
-    assert result.returncode == 0, result.stderr
+@pytest.mark.timeout(200)
+def test_compare_prints_json_that_a_program_can_read(
+    redis_server: EmbeddedServer, environment: dict[str, str]
+) -> None:
+    environment["REDIS_URL"] = redis_server.url
+    assert 0 == manage(environment, "migrate", "--verbosity=0").returncode
+    result = manage(environment, "compare", "--json", *SHORT)
+    assert 0 == result.returncode, result.stderr
     report = json.loads(result.stdout)
-    assert len(report["measurements"]) == len(available())
     for row in report["measurements"]:
-        assert row["transfers"] > 0
-        assert row["strategy"] == "unprotected" or row["conserved"]
-    assert report["versions"]["redis-py"]
+        assert row["transfers"] > 0, row
+        assert row["strategy"] == "unprotected" or (row["conserved"] and not row["overdrawn"]), row
+    assert len(available()) == len(report["measurements"]) == len(report["medians"])
     # Rows survive a crash of the machine, as the table of strategies says.
     assert "synchronous=FULL" in report["versions"]["database"]
-    assert report["parameters"]["rounds"] == 1
-    assert report["status"] == "finished"
-    assert len(report["medians"]) == len(available())
-    assert any("conserved the money" in finding["text"] for finding in report["findings"])
+    assert ("finished", 1) == (report["status"], report["parameters"]["rounds"])
 
 
-@pytest.mark.ci
-@pytest.mark.timeout(200)
-def test_an_actor_that_is_stopped_ends_with_a_demo_that_is_killed(
-    environment: dict[str, str],
-) -> None:
-    with demo(environment) as (process, url, _said):
-        start_from_page(url, "problems/", "problems/freeze/")
-        actors = actors_of(process, "bank.problems.actor")
-        until(lambda: psutil.STATUS_STOPPED in map(state_of, actors))
-        process.kill()
-        # Another process may reap it, so a zombie counts as ended.
-        until(lambda: {state_of(actor) for actor in actors} <= {psutil.STATUS_ZOMBIE, None})
-
-
-def state_of(process: psutil.Process) -> str | None:
-    """What the kernel says of a process; None if it is gone."""
-    try:
-        return str(process.status())
-    except psutil.NoSuchProcess:
-        return None
+@pytest.mark.long
+@pytest.mark.timeout(1000)
+def test_three_runs_do_not_contradict_each_other(environment: dict[str, str]) -> None:
+    """One may leave open what another one found; none finds the opposite."""
+    more = ["--json", "--seconds", "0.1", "--workers", "1", "2", "10", "--rounds", "5"]
+    assert 0 == manage(environment, "demo", "--once", *SHORT).returncode
+    said: dict[tuple[str, ...], set[str]] = {}
+    for _ in range(3):
+        report = json.loads(manage(environment, "compare", *more, within=300).stdout)
+        for row in report["crossovers"]:
+            for word in ("better", "rival_better"):
+                for workers in row[word]:
+                    pair = (row["accounts"], row["strategy"], row["rival"], workers)
+                    said.setdefault(pair, set()).add(word)
+    assert said
+    assert [] == [pair for pair, words in said.items() if len(words) > 1]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from redis_locks.testing.server import EmbeddedServer
+from tests.demo.driving import ROOT
+
 ASK = """
 import django
 django.setup()
@@ -26,12 +26,12 @@ print("djDebug" in Client(SERVER_NAME="localhost").get("/").content.decode())
 
 @pytest.mark.ci
 @pytest.mark.slow
-def test_a_browser_sees_the_panel_of_locks_until_it_switches_that_off(tmp_path: Path) -> None:
-    environment = {
-        **os.environ,
+def test_a_browser_sees_the_panel_of_locks_until_it_switches_that_off(
+    redis_server: EmbeddedServer, environment: dict[str, str]
+) -> None:
+    environment |= {
         "DJANGO_SETTINGS_MODULE": "demo_project.settings",
-        "REDIS_URL": os.environ["REDIS_LOCKS_TEST_URL"],
-        "DEMO_DATABASE": str(tmp_path / "db.sqlite3"),
+        "REDIS_URL": redis_server.url,
     }
     done = subprocess.run(
         [sys.executable, "-c", ASK],

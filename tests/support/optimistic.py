@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from redis_locks.drivers.base import LinkBroken
-from redis_locks.drivers.blocking import BlockingLink
 from redis_locks.optimistic import conflicts, retries
 from redis_locks.optimistic.clients import Cluster, source_of
-from redis_locks.optimistic.packets import EXEC
 
 
 def record_refreshes(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
@@ -24,21 +20,6 @@ def record_refreshes(monkeypatch: pytest.MonkeyPatch) -> list[Cluster]:
         Cluster, "refresh", lambda source: (refreshed.append(source), refresh(source))
     )
     return refreshed
-
-
-def lose_first_answer_of_exec(monkeypatch: pytest.MonkeyPatch, lost: threading.Event) -> None:
-    """The first EXEC of a thread runs, and then its connection breaks, unless `lost` is set: it is, then."""
-    exchange = BlockingLink.exchange_all
-
-    def broken(link: BlockingLink, packet: bytes, number: int) -> list[Any]:
-        replies = exchange(link, packet, number)
-        if packet.endswith(EXEC) and not lost.is_set():
-            lost.set()
-            link.close()
-            raise LinkBroken("the server closed the connection")
-        return replies
-
-    monkeypatch.setattr(BlockingLink, "exchange_all", broken)
 
 
 def keep_conflicts_of(monkeypatch: pytest.MonkeyPatch, keys: int) -> None:
