@@ -1,21 +1,20 @@
 """One process of the money test: makes its share of the transfers, each exactly once, whatever happens to it.
 
-What became of a transfer is written to the process's journal at once. A process that takes over
-from a killed one begins after the last entry: with a transfer that may have been made already, and
-is repeated under its own id.
+What became of a transfer is noted at once, over a connection that loses nothing. A process that
+takes over from a killed one begins after the last note: with a transfer that may have been made
+already, and is repeated under its own id.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-import struct
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
+
+import redis
 
 WAIT = 0.1
 """Seconds to wait for a lock; then another transfer is made first."""
@@ -24,7 +23,8 @@ LEASE = 2.0
 
 MOVED = 1
 REFUSED = 2
-_ENTRY = struct.Struct("<IB")
+OUTCOMES = "money-outcomes"
+"""The hash of transfers that are done, by number, and how each ended."""
 # Rows are slow, and a lock of the book whose holder was killed, or did not hear that it got it,
 # blocks for its lease; so does redis-py's.
 SLOW = ("rows_", "book_", "redis_py")
@@ -63,40 +63,30 @@ def plan(seed: int, count: int, strategies: list[str], accounts: int, most: int)
     return made
 
 
-def entries(journal: Path) -> Iterator[tuple[int, int]]:
-    """The transfers that are done, by number, and how each ended."""
-    written = journal.read_bytes() if journal.exists() else b""
-    yield from _ENTRY.iter_unpack(written[: len(written) // _ENTRY.size * _ENTRY.size])
-
-
 def work(orders: dict[str, Any]) -> None:
     """Make the transfers of one share; the main function of a process."""
     logging.disable()
     _set_up(orders)
     from django_redis import get_redis_connection
 
-    journal = Path(orders["journal"])
-    done = {number for number, _ in entries(journal)}
-    mine = deque(
-        transfer
-        for transfer in plan(*orders["plan"])
-        if transfer.number % orders["shares"] == orders["share"] and transfer.number not in done
-    )
     conn = get_redis_connection("default")
-    with journal.open("ab", buffering=0) as out:
+    with redis.Redis.from_url(orders["ledger"]) as ledger:
+        done = set(map(int, ledger.hkeys(OUTCOMES)))
+        mine = deque(
+            transfer
+            for transfer in plan(*orders["plan"])
+            if transfer.number % orders["shares"] == orders["share"] and transfer.number not in done
+        )
         while mine:
             transfer = mine.popleft()
-            outcome = _make(conn, transfer)
-            if outcome:
-                out.write(_ENTRY.pack(transfer.number, outcome))
+            if outcome := _make(conn, transfer):
+                ledger.hset(OUTCOMES, transfer.number, outcome)
             else:
                 mine.append(transfer)
 
 
 def _make(conn: Any, transfer: Transfer) -> int:
     """Make a transfer; 0 if it must be repeated."""
-    import redis
-
     from demo_project.bank.accounts import InsufficientFunds, TooMuchContention
     from demo_project.bank.strategies import transfer_funds
     from redis_locks import LockError

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial
 
 import pytest
 import redis
@@ -15,6 +13,7 @@ from demo_project.bank.failover import views
 from demo_project.bank.failover.team import Team
 from redis_locks import RunStatus
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.waiting import until
 
 pytestmark = [
     pytest.mark.django_db,
@@ -23,89 +22,66 @@ pytestmark = [
     pytest.mark.timeout(240),
 ]
 
-PATIENCE_SECONDS = 100
-
-
-@pytest.fixture
-def team(redis_server: EmbeddedServer) -> Iterator[Team]:
-    found = Team(redis_server.url, 1.0)
-    yield found
-    found.end()
-
-
-def wait_until(true: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := true()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
+wait_until = partial(until, within=100)
 
 
 def worker_of(team: Team, attempt: int) -> str:
     """Who does the attempt, as soon as somebody does."""
-    return str(
-        wait_until(
-            lambda: [
-                event.who
-                for event in team.events()
-                if event.text.startswith(f"begins attempt {attempt}")
-            ]
-        )[0]
-    )
+    begins = f"begins attempt {attempt}"
+
+    def found() -> list[str]:
+        return [event.who for event in team.events() if event.text.startswith(begins)]
+
+    wait_until(found)
+    return found()[0]
 
 
 @pytest.mark.ci
-def test_a_killed_worker_is_followed_and_everybody_gets_the_result(team: Team) -> None:
-    first = worker_of(team, 1)
-    team.do("kill", first)
-    second = worker_of(team, 2)
-    assert first != second
-    wait_until(lambda: not team.is_at_work)
-    states = {member.who: member.state for member in team.workers()}
-    assert "dead" == states.pop(first)
-    assert {"ended"} == set(states.values())
-    pid = next(member.pid for member in team.workers() if member.who == second)
-    result = {"sent_by": pid, "attempt": 2}
-    assert RunStatus(team.name, "done", 2, result) == team.status()
-    kinds = [event.kind for event in team.events()]
-    assert (1, 1, 2) == tuple(kinds.count(kind) for kind in ("reacquired", "done", "ended"))
+def test_a_job_that_fails_as_often_as_it_may_is_given_up(redis_server: EmbeddedServer) -> None:
+    team = Team(redis_server.url, 1.0)
+    try:
+        for attempt in (1, 2, 3):
+            team.do("fail", worker_of(team, attempt))
+        wait_until(lambda: not team.is_at_work)
+        assert ("exhausted", 3) == (team.status().state, team.status().attempts)
+        assert "the message could not be sent" in (team.status().last_error or "")
+        assert 3 == sum(event.text == "stops: AttemptsExhausted" for event in team.events())
+    finally:
+        team.end()
 
 
 @pytest.mark.ci
-def test_a_job_that_fails_as_often_as_it_may_is_given_up(team: Team) -> None:
-    for attempt in (1, 2, 3):
-        team.do("fail", worker_of(team, attempt))
-    wait_until(lambda: not team.is_at_work)
-    assert ("exhausted", 3) == (team.status().state, team.status().attempts)
-    assert "the message could not be sent" in (team.status().last_error or "")
-    assert 3 == sum(event.text == "stops: AttemptsExhausted" for event in team.events())
-
-
-@pytest.mark.ci
-def test_the_page_starts_a_team_and_kills_who_works(
-    client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+def test_a_killed_worker_is_followed_and_everybody_gets_the_result(
+    client: redis.Redis,
 ) -> None:
     visitor = Client()
-    assert "Start three workers" in visitor.get(reverse("failover:start_page")).content.decode()
+    assert b"Start three workers" in visitor.get(reverse("failover:start_page")).content
     address = visitor.post(reverse("failover:start")).headers["Location"]
     name = address.split("/")[-2]
     team = views.TEAMS.find(name)
     assert team
     try:
-        refused = visitor.post(reverse("failover:start"), follow=True).content.decode()
-        assert "A team is at work" in refused
+        refused = visitor.post(reverse("failover:start"), follow=True)
+        assert b"A team is at work" in refused.content
         first = worker_of(team, 1)
-        assert "Attempt 1 of 3 is under way." in visitor.get(address).content.decode()
+        assert b"Attempt 1 of 3 is under way." in visitor.get(address).content
         kill = reverse("failover:signal", args=[name, first, "kill"])
         assert 405 == visitor.get(kill).status_code
         visitor.post(kill)
-        worker_of(team, 2)
-        page = visitor.get(address).content.decode()
-        assert "Attempt 2 of 3 is under way." in page
-        assert "takes over, as the worker before has died" in page
+        second = worker_of(team, 2)
+        page = visitor.get(address).content
+        assert b"Attempt 2 of 3 is under way." in page
+        assert b"takes over, as the worker before has died" in page
+        wait_until(lambda: not team.is_at_work)
+        states = {member.who: member.state for member in team.workers()}
+        assert {**dict.fromkeys(states, "ended"), first: "dead"} == states
+        pid = next(member.pid for member in team.workers() if member.who == second)
+        assert RunStatus(name, "done", 2, {"sent_by": pid, "attempt": 2}) == team.status()
+        kinds = [event.kind for event in team.events()]
+        assert (1, 1, 2) == tuple(kinds.count(kind) for kind in ("reacquired", "done", "ended"))
     finally:
         team.end()
-    assert 404 == visitor.post(reverse("failover:signal", args=[name, "9", "kill"])).status_code
-    assert 404 == visitor.post(reverse("failover:signal", args=["x", "1", "kill"])).status_code
-    lost = visitor.get(reverse("failover:team", args=["x"]), follow=True).content.decode()
-    assert "has forgotten this team" in lost
+    for wrong in ((name, "9", "kill"), ("x", "1", "kill")):
+        assert 404 == visitor.post(reverse("failover:signal", args=wrong)).status_code
+    lost = visitor.get(reverse("failover:team", args=["x"]), follow=True)
+    assert b"has forgotten this team" in lost.content

@@ -6,7 +6,6 @@ import os
 import random
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from demo_project.bank.accounts import REDIS_BOOKS
 from demo_project.bank.strategies import STRATEGIES, Durability
 from redis_locks.testing.server import EmbeddedServer
 from tests.demo import money_worker
-from tests.demo.money_worker import MOVED, SLOW, Transfer, account_names, entries
+from tests.demo.money_worker import MOVED, OUTCOMES, SLOW, Transfer, account_names
 from tests.faults.proxy import Pipe, Proxy
 from tests.forking import processes
 
@@ -50,19 +49,18 @@ class ReplyProxy(Proxy):
 
 
 class Crew:
-    """The processes that make the transfers, one for each share, and what they have done."""
+    """The processes that make the transfers, one for each share."""
 
-    def __init__(self, folder: Path, url: str, plan: tuple[Any, ...]) -> None:
+    def __init__(self, url: str, ledger: str, plan: tuple[Any, ...]) -> None:
         used = connection.settings_dict
         # The processes are killed, not the machine: nothing need be on the disk.
         options = {**used["OPTIONS"], "init_command": "PRAGMA synchronous=OFF"}
         database = {"ENGINE": used["ENGINE"], "NAME": str(used["NAME"]), "OPTIONS": options}
-        self._orders = {"url": url, "plan": plan, "database": database, "shares": SHARES}
-        self.journals = [folder / f"{share}.journal" for share in range(SHARES)]
+        self._orders = {"url": url, "ledger": ledger, "plan": plan, "database": database}
         self._workers = [self._start(share) for share in range(SHARES)]
 
     def _start(self, share: int) -> Any:
-        orders = {**self._orders, "share": share, "journal": str(self.journals[share])}
+        orders = {**self._orders, "share": share, "shares": SHARES}
         worker = processes.Process(target=money_worker.work, args=(orders,), daemon=True)
         worker.start()
         return worker
@@ -79,9 +77,6 @@ class Crew:
     @property
     def failed(self) -> list[int]:
         return [worker.exitcode for worker in self._workers if worker.exitcode]
-
-    def outcomes(self) -> dict[int, int]:
-        return {number: how for journal in self.journals for number, how in entries(journal)}
 
 
 @pytest.fixture
@@ -105,7 +100,7 @@ def make_all(
     chance = random.Random(count)
     overdrawn: set[str] = set()
     deadline = time.monotonic() + within
-    while (done := len(crew.outcomes())) < count:
+    while (done := client.hlen(OUTCOMES)) < count:
         assert time.monotonic() < deadline, f"{done} of {count} transfers were made in {within} s"
         assert [] == crew.failed
         if kills and done >= kills[0]:
@@ -143,8 +138,8 @@ def expected(transfers: list[Transfer], outcomes: dict[int, int]) -> dict[str, i
 )
 def test_every_cent_is_where_it_should_be_though_processes_die_and_replies_get_lost(
     client: redis.Redis,
+    redis_server: EmbeddedServer,
     proxy: ReplyProxy,
-    tmp_path: Path,
     count: int,
     kills: int,
     within: float,
@@ -156,7 +151,7 @@ def test_every_cent_is_where_it_should_be_though_processes_die_and_replies_get_l
     plan = (count, count, SAFE, ACCOUNTS, MOST_CENTS)
     # The last ones die early enough for those who take over to have something to do.
     planned = sorted(random.Random(kills).sample(range(count // 20, count * 3 // 4), kills))
-    crew = Crew(tmp_path, proxy.url, plan)
+    crew = Crew(proxy.url, redis_server.url, plan)
     proxy.lose(ONE_IN, every=ONE_IN)
     try:
         overdrawn = make_all(client, crew, count, planned, within)
@@ -165,7 +160,7 @@ def test_every_cent_is_where_it_should_be_though_processes_die_and_replies_get_l
             crew.kill(share)
     assert [] == planned
     assert proxy.lost >= count // ONE_IN
-    outcomes = crew.outcomes()
+    outcomes = {int(number): int(how) for number, how in client.hgetall(OUTCOMES).items()}
     transfers = money_worker.plan(*plan)
     found = balances(client, SAFE)
     assert expected(transfers, outcomes) == found
