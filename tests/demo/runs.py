@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import pytest
 
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.runner import LOCK_NAME
 from demo_project.bank.models import Comparison, Measurement
 from redis_locks import Lock
+from tests.support.waiting import until
 
 Rates = Mapping[tuple[str, int, str], Sequence[float]]
 
 
-def figures(**changes: Any) -> dict[str, Any]:
-    """The figures of a measurement in which nothing went wrong."""
-    return {
+def measurement(accounts: str, workers: int, strategy: str, **changes: Any) -> Measurement:
+    """An unsaved measurement in which nothing went wrong."""
+    figures = {
+        "round": 1,
         "seconds": 0.3,
         "transfers": 300,
         "refused": 6,
@@ -34,14 +33,8 @@ def figures(**changes: Any) -> dict[str, Any]:
         "overdrafts": 6,
         "prevented": 4,
         "round_trips": 2.0,
-        **changes,
     }
-
-
-def measurement(accounts: str, workers: int, strategy: str, **changes: Any) -> Measurement:
-    """An unsaved measurement in which nothing went wrong."""
-    changes = {"round": 1, **changes}
-    return Measurement(strategy=strategy, workers=workers, accounts=accounts, **figures(**changes))
+    return Measurement(strategy=strategy, workers=workers, accounts=accounts, **figures | changes)
 
 
 def rounds_of(rates: Rates) -> list[Measurement]:
@@ -56,30 +49,24 @@ def rounds_of(rates: Rates) -> list[Measurement]:
 def finished_run(rates: Rates, **fields: Any) -> Comparison:
     """A saved run with these transfers per second in each round."""
     rows = rounds_of(rates)
-    run = Comparison.objects.create(
-        **{
-            "parameters": Plan().as_dict(),
-            "versions": {"server": "Valkey 9.9.9", "cpus": "2 x Some Chip"},
-            "status": Comparison.Status.FINISHED,
-            "planned": len(rows),
-            "measured": len(rows),
-            **fields,
-        }
-    )
+    fields = {
+        "parameters": Plan().as_dict(),
+        "versions": {"server": "Valkey 9.9.9", "cpus": "2 x Some Chip"},
+        "status": Comparison.Status.FINISHED,
+        "planned": len(rows),
+        "measured": len(rows),
+    } | fields
+    run = Comparison.objects.create(**fields)
     for row in rows:
         row.comparison = run
     Measurement.objects.bulk_create(rows)
     return run
 
 
-def wait_until_finished(pk: int, model: type[Any] = Comparison) -> Any:
+def wait_until_finished(pk: int) -> Comparison:
     """The row of a run that has ended, and has let go of its lock."""
-    deadline = time.monotonic() + 40
-    while time.monotonic() < deadline:
-        found = model.objects.get(pk=pk)
-        if found.status != Comparison.Status.RUNNING:
-            # The row is written while the lock is held; the run is over when that is free.
-            Lock(LOCK_NAME).acquire(wait=10).release()  # type: ignore[union-attr]
-            return found
-        time.sleep(0.05)
-    pytest.fail("the comparison did not finish")
+    runs = Comparison.objects.filter(pk=pk)
+    until(runs.exclude(status=Comparison.Status.RUNNING).exists, within=40)
+    # The row is written while the lock is held; the run is over when that is free.
+    with Lock(LOCK_NAME, wait=10):
+        return runs.get()

@@ -40,11 +40,21 @@ def test_the_site_is_there_before_anything_is_measured_and_a_taken_port_is_said(
         with demo(environment, *LONG, "--port", port, until=MEASURING) as site:
             assert f"Port {port} is taken" in site.said
             with urllib.request.urlopen(site.url, timeout=20) as page:  # noqa: S310
-                assert "Demo bank" in page.read().decode()
                 assert "default-src 'self'" in page.headers["Content-Security-Policy"]
+            assert [False, True, True, False, False] == toolbar_shown(site)
             site.process.send_signal(signal.SIGINT)
             assert "CommandError: Stopped by Ctrl-C.\n" == site.process.communicate()[1]
     assert 128 + signal.SIGINT == site.process.returncode
+
+
+def toolbar_shown(site: Site) -> list[bool]:
+    """Whether one browser sees the debug toolbar's panel of locks before, while and after it asks for that."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    pages = [
+        browser.open(f"{site.url}{query}", timeout=60)
+        for query in ("", "?toolbar=on", "", "?toolbar=off", "")
+    ]
+    return [b"djdt-LocksPanel" in page.read() for page in pages]
 
 
 @pytest.mark.timeout(400)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import redis
 from django.http import HttpRequest, HttpResponse
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 
-from demo_project.bank.live_page import Part, answer, forgotten
+from demo_project.bank.live_page import Part, answer
 
 BANK = Path(__file__).resolve().parents[2] / "demo_project" / "bank"
 NEWS = {"accept": "application/json"}
@@ -56,13 +57,19 @@ def test_nothing_is_sent_again_while_nothing_changes() -> None:
     assert (200, True) == (over.status_code, json_of(over)["over"])
 
 
-def test_what_is_forgotten_is_said_in_the_page_and_to_its_script(client: redis.Redis) -> None:
-    request: HttpRequest = RequestFactory().get("/", headers=NEWS)
-    told = forgotten(request, "It is forgotten.", "bank:live")
-    assert (404, {"gone": "It is forgotten."}) == (told.status_code, json_of(told))
+@pytest.mark.parametrize(
+    "page",
+    ["tellers/x/", "failover/x/", f"ledger/runs/{UUID(int=0)}/", f"problems/runs/{UUID(int=0)}/"],
+)
+def test_what_is_forgotten_is_said_in_the_page_and_to_its_script(
+    client: redis.Redis, page: str
+) -> None:
+    assert b"has forgotten this" in Client().get(f"/{page}", follow=True).content
+    told = Client().get(f"/{page}", headers=NEWS)
+    assert 404 == told.status_code
+    assert "has forgotten this" in str(json_of(told)["gone"])
 
 
 def json_of(response: HttpResponse) -> dict[str, object]:
-
     found: dict[str, object] = json.loads(response.content)
     return found

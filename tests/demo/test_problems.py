@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from math import inf
 from pathlib import Path
 from urllib.parse import urlencode
@@ -12,12 +11,9 @@ import redis
 from django.test import Client
 from django.urls import reverse
 
-from demo_project.bank.background import LOCK
 from demo_project.bank.problems.drawing import verdict_of
 from demo_project.bank.problems.experiment import PROBLEMS, Course, run_problem
 from demo_project.bank.proxy import proxy_for
-from redis_locks import Lock
-from tests.elsewhere import held
 from tests.servers.tls import HOST, Certificates, with_terminator
 from tests.support.waiting import until
 
@@ -89,15 +85,11 @@ def test_a_problem_is_started_on_the_page_and_shown_on_two_timelines(client: red
     for problem in PROBLEMS.values():
         assert problem.title in page
     start = reverse("problems:start", args=["cut"])
-    with held(Lock(LOCK, label="somebody's experiment")):
-        assert b"Another experiment is under way" in visitor.post(start, follow=True).content
     address = visitor.post(start).headers["Location"]
     until(lambda: b"under way" not in visitor.get(address).content, within=100)
     page = visitor.get(address).content.decode()
     assert 2 == page.count("<svg ") == page.count("loses its connections")
     assert 404 == visitor.post(reverse("problems:start", args=["hope"])).status_code
-    lost = visitor.get(reverse("problems:run", args=[uuid.UUID(int=0)]), follow=True)
-    assert b"has forgotten this experiment" in lost.content
 
 
 def test_a_proxy_reaches_a_server_behind_tls(tmp_path: Path) -> None:

@@ -12,18 +12,20 @@ from unittest.mock import Mock
 
 import pytest
 import redis
-from django.db import connections
+from django.db import OperationalError, connections
 from django.utils import timezone
 
 from demo_project.bank.compare import book, runner
 from demo_project.bank.compare.plan import Plan
 from demo_project.bank.compare.progress import progress_of
 from demo_project.bank.compare.runner import AlreadyRunning
-from demo_project.bank.models import Comparison
+from demo_project.bank.models import Comparison, Demo
+from demo_project.bank.only_demo import only_demo
 from demo_project.bank.server import CannotMeasure, MeasuredServer
 from demo_project.bank.strategies import STRATEGIES
 from redis_locks.testing import override_locks
 from tests.support.benchmark import WorkerError
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,6 +58,21 @@ def test_round_trips_are_those_that_the_strategies_are_known_for() -> None:
         # few transfers.
         trips[row.strategy] = min(trips.get(row.strategy, math.inf), row.round_trips or 0)
     assert known == {name: round(fewest) for name, fewest in trips.items()}
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("strategy", ["redis_lock", "optimistic", "script"])
+def test_as_many_transfers_are_reported_as_the_server_has_made(
+    client: redis.Redis, strategy: str
+) -> None:
+    client.config_resetstat()
+    row = runner.run(Plan(0.2, (2,), (strategy,), ("hot",), rounds=1)).measurements.get()
+    booked = client.info("commandstats")["cmdstat_hincrby"]["calls"]
+    # Two bookings for each transfer, and each worker makes one before it is measured.
+    assert 2 * (row.transfers + 2) == booked
+    assert row.conserved
+    assert pytest.approx(row.transfers / row.seconds, rel=0.01) == row.transfers_per_second
+    assert 0.2 <= row.seconds
 
 
 @pytest.mark.ci
@@ -139,3 +156,13 @@ def test_a_run_says_that_it_was_the_measured_server_that_died(
     with pytest.raises(CannotMeasure, match="The server that was measured does not answer: "):
         runner.run(TINY)
     assert Comparison.Status.FAILED == Comparison.objects.get().status
+
+
+def test_a_sign_of_life_that_fails_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one demo of a database goes on when the database fails for a moment."""
+    update = Mock(side_effect=OperationalError("the database restarts"))
+    monkeypatch.setattr("demo_project.bank.only_demo.SIGN_SECONDS", 0.01)
+    with only_demo("http://localhost/"), pytest.MonkeyPatch.context() as failing:
+        failing.setattr(Demo.objects, "filter", lambda **_: Mock(update=update))
+        until(lambda: update.call_count > 2)
+    assert Demo.objects.get().seen is None

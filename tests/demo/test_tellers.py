@@ -30,7 +30,6 @@ pytestmark = [
     pytest.mark.timeout(180),
 ]
 
-NEWS = {"accept": "application/json"}
 wait_until = partial(until, within=60)
 
 
@@ -84,8 +83,8 @@ def test_the_page_opens_a_branch_crashes_a_teller_and_changes_the_permits(
     def page() -> str:
         return visitor.get(address).content.decode()
 
-    def news(name: str) -> Any:
-        return visitor.get(reverse("tellers:branch", args=[name]), headers=NEWS)
+    def is_over() -> bool:
+        return bool(visitor.get(address, headers={"accept": "application/json"}).json()["over"])
 
     assert b"Open the branch" in visitor.get(reverse("tellers:start_page")).content
     address = post("open").redirect_chain[-1][0]
@@ -100,14 +99,14 @@ def test_the_page_opens_a_branch_crashes_a_teller_and_changes_the_permits(
         (who, *_) = in_state(branch.look(), "serving")
         assert reverse("tellers:crash", args=[name, who]) in page()
         assert 405 == visitor.get(reverse("tellers:crash", args=[name, who])).status_code
-        assert not news(name).json()["over"]
+        assert not is_over()
         post("crash", name, who)
         wait_until(lambda: "2 of 2" in page())
         assert re.search(rf"{who}</th>\s*<td><span class=\"state dead\">", page())
     finally:
         branch.end()
     wait_until(lambda: not branch.is_at_work)
-    assert news(name).json()["over"]
+    assert is_over()
     assert "closed" in page()
     assert b"The branch is closed." in post("crash", name, who).content
     for view, *about in (
@@ -117,12 +116,6 @@ def test_the_page_opens_a_branch_crashes_a_teller_and_changes_the_permits(
         ("customers", "x"),
     ):
         assert 404 == post(view, *about).status_code
-    address = reverse("tellers:branch", args=["x"])
-    assert b"has forgotten this branch" in visitor.get(address, follow=True).content
-    assert (404, "The site has forgotten this branch.") == (
-        news("x").status_code,
-        news("x").json()["gone"],
-    )
 
 
 def test_without_a_server_no_branch_opens(monkeypatch: pytest.MonkeyPatch) -> None:
