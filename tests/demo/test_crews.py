@@ -1,4 +1,4 @@
-"""At most three tellers at once: real processes, the permits of a real semaphore, a crash, and another capacity."""
+"""Crews of real processes: three tellers at a time, and a job that workers take over from each other."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import redis
 from django.test import Client
 from django.urls import reverse
 
-from demo_project.bank.tellers import views
+from demo_project.bank.failover.team import Team
+from demo_project.bank.failover.views import TEAMS
 from demo_project.bank.tellers.branch import (
     SHOWN_SECONDS,
     TELLERS,
     Branch,
     Look,
 )
-from redis_locks import inspection
+from demo_project.bank.tellers.views import BRANCHES
+from redis_locks import RunStatus, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.waiting import until
 
@@ -30,7 +32,7 @@ pytestmark = [
     pytest.mark.timeout(180),
 ]
 
-wait_until = partial(until, within=60)
+wait_until = partial(until, within=100)
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def test_the_page_opens_a_branch_crashes_a_teller_and_changes_the_permits(
     assert b"Open the branch" in visitor.get(reverse("tellers:start_page")).content
     address = post("open").redirect_chain[-1][0]
     name = address.split("/")[-2]
-    branch = views.BRANCHES.find(name)
+    branch = BRANCHES.find(name)
     assert branch
     try:
         assert b"A branch is open" in post("open").content
@@ -124,3 +126,63 @@ def test_without_a_server_no_branch_opens(monkeypatch: pytest.MonkeyPatch) -> No
     answer = Client().post(reverse("tellers:open"))
     assert 503 == answer.status_code
     assert b"does not answer" in answer.content
+
+
+def worker_of(team: Team, attempt: int) -> str:
+    """Who does the attempt, as soon as somebody does."""
+    begins = f"begins attempt {attempt}"
+
+    def found() -> list[str]:
+        return [event.who for event in team.events() if event.text.startswith(begins)]
+
+    wait_until(found)
+    return found()[0]
+
+
+@pytest.mark.ci
+def test_a_job_that_fails_as_often_as_it_may_is_given_up(redis_server: EmbeddedServer) -> None:
+    team = Team(redis_server.url, 1.0)
+    try:
+        for attempt in (1, 2, 3):
+            team.do("fail", worker_of(team, attempt))
+        wait_until(lambda: not team.is_at_work)
+        assert ("exhausted", 3) == (team.status().state, team.status().attempts)
+        assert "the message could not be sent" in (team.status().last_error or "")
+        assert 3 == sum(event.text == "stops: AttemptsExhausted" for event in team.events())
+    finally:
+        team.end()
+
+
+@pytest.mark.ci
+def test_a_killed_worker_is_followed_and_everybody_gets_the_result(
+    client: redis.Redis,
+) -> None:
+    visitor = Client()
+    assert b"Start three workers" in visitor.get(reverse("failover:start_page")).content
+    address = visitor.post(reverse("failover:start")).headers["Location"]
+    name = address.split("/")[-2]
+    team = TEAMS.find(name)
+    assert team
+    try:
+        refused = visitor.post(reverse("failover:start"), follow=True)
+        assert b"A team is at work" in refused.content
+        first = worker_of(team, 1)
+        assert b"Attempt 1 of 3 is under way." in visitor.get(address).content
+        kill = reverse("failover:signal", args=[name, first, "kill"])
+        assert 405 == visitor.get(kill).status_code
+        visitor.post(kill)
+        second = worker_of(team, 2)
+        page = visitor.get(address).content
+        assert b"Attempt 2 of 3 is under way." in page
+        assert b"takes over, as the worker before has died" in page
+        wait_until(lambda: not team.is_at_work)
+        states = {member.who: member.state for member in team.workers()}
+        assert {**dict.fromkeys(states, "ended"), first: "dead"} == states
+        pid = next(member.pid for member in team.workers() if member.who == second)
+        assert RunStatus(name, "done", 2, {"sent_by": pid, "attempt": 2}) == team.status()
+        kinds = [event.kind for event in team.events()]
+        assert (1, 1, 2) == tuple(kinds.count(kind) for kind in ("reacquired", "done", "ended"))
+    finally:
+        team.end()
+    for wrong in ((name, "9", "kill"), ("x", "1", "kill")):
+        assert 404 == visitor.post(reverse("failover:signal", args=wrong)).status_code
