@@ -102,19 +102,15 @@ def test_a_terminal_of_80_columns_shows_a_bar_and_then_the_table() -> None:
     assert all(len(row) < 80 for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("number", "status"),
-    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.long)],
-)
 def test_whoever_ends_it_finds_no_client_and_no_key_left(
-    number: int, status: int, left: Callable[[], list[bytes]]
+    left: Callable[[], list[bytes]],
 ) -> None:
     arguments = ("--seconds", "60", "--clients", "1", "--only", OURS)
     with Process(*arguments, command="benchmark") as process:
         until(lambda: inspection.lock(SUBJECTS[OURS].name))
-        process.send(number)
+        process.send(signal.SIGTERM)
         found, out, err = process.end()
-    assert (status, "") == (found, out)
+    assert (143, "") == (found, out)
     assert "Traceback" not in err
     assert [] == left()
     assert [] == [name for name in inspection.names() if name.startswith(NAME)]

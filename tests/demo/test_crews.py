@@ -120,14 +120,6 @@ def test_the_page_opens_a_branch_crashes_a_teller_and_changes_the_permits(
         assert 404 == post(view, *about).status_code
 
 
-def test_without_a_server_no_branch_opens(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = redis.Redis.from_url("unix:///nonexistent/bank.sock")
-    monkeypatch.setattr("demo_project.bank.live_page.get_redis_connection", lambda _: broken)
-    answer = Client().post(reverse("tellers:open"))
-    assert 503 == answer.status_code
-    assert b"does not answer" in answer.content
-
-
 def worker_of(team: Team, attempt: int) -> str:
     """Who does the attempt, as soon as somebody does."""
     begins = f"begins attempt {attempt}"

@@ -13,10 +13,8 @@ from demo_project.bank.compare.advice import answers_of
 from demo_project.bank.compare.findings import findings_of, orders_of
 from demo_project.bank.compare.gate import Verdict, judge
 from demo_project.bank.compare.plan import DEFAULT_TABLE_SECONDS, Plan
-from demo_project.bank.compare.rankings import cross, rank
 from demo_project.bank.compare.statistics import WorkerReport, summarise
 from demo_project.bank.compare.summaries import (
-    THROUGHPUT,
     Summaries,
     summarise_rounds,
 )
@@ -83,31 +81,11 @@ def test_three_words_are_all_that_is_said_of_two(
     assert turned.get(expected, expected) is word(theirs, mine)
 
 
-def test_an_order_has_the_best_median_first_and_says_what_each_place_is_worth() -> None:
-    rates: Rates = {
-        ("hot", 2, "book_lua"): [100, 100, 100],
-        ("hot", 2, "script"): [300, 310, 290],
-        ("hot", 2, "redis_lock"): [105, 99, 101],
-    }
-    places = rank(list(summaries(rates).values()), THROUGHPUT)
-    found = [(place.summary.strategy, place.after and place.after.verdict) for place in places]
-    assert [
-        ("script", None),
-        ("redis_lock", Verdict.BETTER),
-        ("book_lua", Verdict.NO_DIFFERENCE),
-    ] == found
-
-
-def test_the_crossover_is_between_the_last_win_and_the_first_defeat() -> None:
-    run = summaries(HOT_OPTIMISTIC)
-    found = cross(run, "hot", "optimistic", "redis_lock", THROUGHPUT)
-    assert found is not None
-    assert ((2,), (10,)) == (found.better, found.worse)
-    assert ((1,), (5,)) == (found.no_difference, found.not_decided)
-    assert (2, 10) == found.between
+def test_a_finding_says_with_how_many_workers_which_of_two_is_better() -> None:
+    found = texts(summaries(HOT_OPTIMISTIC))
     assert (
         f"{OPTIMISTIC} is better with 2, redis_lock packed is better with 10, no difference with 1, not decided with 5."
-    ) in texts(run)
+    ) in found
 
 
 def test_too_few_rounds_make_no_order_and_the_page_says_so() -> None:
@@ -129,11 +107,6 @@ def test_money_is_told_apart_by_safe_and_unsafe_strategies() -> None:
     assert "The safe strategies correctly refused 4 of 6 overdrafts." in found
 
 
-def test_strategies_of_another_durability_take_no_place_in_an_order() -> None:
-    found = summaries(HOT_OPTIMISTIC | dict.fromkeys(ELSEWHERE, [9000] * 3))
-    assert {Durability.MEMORY} == {order.durability for order in orders_of(found)}
-
-
 def test_the_verdict_says_who_is_fastest_and_then_what_the_lock_gives() -> None:
     rates: Rates = {
         ("hot", 10, "redis_lock"): [1000, 1050, 950],
@@ -146,6 +119,7 @@ def test_the_verdict_says_who_is_fastest_and_then_what_the_lock_gives() -> None:
         redis_lock={"fairness": 1.0, "p99_ms": 8.0, "retries_per_transfer": 0.0},
         watch_packed={"fairness": 0.8, "p99_ms": 8.2, "retries_per_transfer": 1.9},
     )
+    assert {Durability.MEMORY} == {order.durability for order in orders_of(found)}
     fastest, given, money = verdict_of(found)
     assert "the fastest is WATCH packed (2,000 transfers/s, 2.0 trips), better " in fastest.text
     assert "Hot, 10 workers: fastest watch_packed, 2.0x redis_lock." == fastest.short

@@ -256,13 +256,10 @@ def test_sqlite_without_immediate_transactions_has_no_safe_way(
 def test_a_url_names_the_database_and_its_options_win(tmp_path: Path) -> None:
     url = "postgresql://me:secret@db.example:5433/bank?application_name=teller"
     found = database({"DATABASE_URL": url, "DEMO_DATABASE": "/elsewhere"}, tmp_path)
-    assert ["bank", "me", "secret", "db.example", 5433] == [
-        found[part] for part in ("NAME", "USER", "PASSWORD", "HOST", "PORT")
-    ]
+    where = {"NAME": "bank", "USER": "me", "PASSWORD": "secret", "HOST": "db.example", "PORT": 5433}
     options = {"options": f"-c lock_timeout={LOCK_SECONDS}s", "application_name": "teller"}
-    assert options == found["OPTIONS"]
+    assert (where | {"OPTIONS": options}).items() <= found.items()
     file = database({"DATABASE_URL": f"sqlite:///{tmp_path}/x?timeout=3"}, tmp_path)
-    assert f"{tmp_path}/x" == file["NAME"]
     assert {"timeout": 3, "transaction_mode": "IMMEDIATE"}.items() <= file["OPTIONS"].items()
 
 

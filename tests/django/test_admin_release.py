@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.contrib.admin import AdminSite
@@ -39,6 +40,12 @@ def url_of(name: str, view: str = "release") -> str:
     return page_of(name, view)
 
 
+def end(browser: Client, name: str, *tokens: str, view: str = "release", **form: str) -> Any:
+    """Send the form of a page that has shown these holds, or this wait."""
+    marks = [mark_of(token) for token in tokens]
+    return browser.post(url_of(name, view), {"reason": WHY, "party": marks, **form}, follow=True)
+
+
 def said(browser: Client, name: str) -> str:
     return browser.get(url_of(name, "change")).content.decode()
 
@@ -50,8 +57,7 @@ def test_without_both_permissions_there_is_no_button_and_no_release(
     browser = staff(*codenames)
     assert "Force-release" not in said(browser, name)
     assert 403 == browser.get(url_of(name)).status_code
-    form = {"reason": WHY, "party": mark_of(hold.token)}
-    assert 403 == browser.post(url_of(name), form).status_code
+    assert 403 == end(browser, name, hold.token).status_code
     assert inspection.lock(name)
     assert not LogEntry.objects.exists()
 
@@ -59,14 +65,13 @@ def test_without_both_permissions_there_is_no_button_and_no_release(
 def test_a_post_without_the_csrf_token_is_refused(operator: Client, name: str, hold: Hold) -> None:
     strict = Client(enforce_csrf_checks=True)
     strict.cookies = operator.cookies
-    form = {"reason": WHY, "party": mark_of(hold.token)}
-    assert 403 == strict.post(url_of(name), form).status_code
+    assert 403 == end(strict, name, hold.token).status_code
     assert inspection.lock(name)
 
 
 @pytest.mark.parametrize("reason", ["   ", "x" * 1001])
 def test_a_reason_is_needed(operator: Client, name: str, hold: Hold, reason: str) -> None:
-    response = operator.post(url_of(name), {"reason": reason, "party": mark_of(hold.token)})
+    response = end(operator, name, hold.token, reason=reason)
     assert 200 == response.status_code
     assert b"errorlist" in response.content
     assert inspection.lock(name)
@@ -77,9 +82,7 @@ def test_release_ends_the_hold_and_logs_who_and_why(
     operator: Client, name: str, hold: Hold, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "redis_locks.audit")
-    response = operator.post(
-        url_of(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True
-    )
+    response = end(operator, name, hold.token)
     assert [(url_of(name, "change"), 302)] == response.redirect_chain
     assert "it was held by" in response.content.decode()
     assert inspection.lock(name) is None
@@ -101,9 +104,7 @@ def test_only_the_hold_that_was_shown_is_ended(operator: Client, name: str) -> N
     with held(name) as first:
         operator.get(url_of(name))
     with held(name) as successor:
-        response = operator.post(
-            url_of(name), {"reason": WHY, "party": mark_of(first.token)}, follow=True
-        )
+        response = end(operator, name, first.token)
         successor.check()
     assert "nothing was force-released" in response.content.decode()
     assert not LogEntry.objects.exists()
@@ -123,8 +124,7 @@ def test_of_two_holds_only_that_which_had_not_ended_is_logged(
 
     caplog.set_level("INFO", "redis_locks.audit")
     monkeypatch.setattr(inspection, "force_release", too_late)
-    shown = [mark_of(hold.token) for hold in (first, second)]
-    response = operator.post(url_of(name), {"reason": WHY, "party": shown}, follow=True)
+    response = end(operator, name, first.token, second.token)
     with pytest.raises(LockLost):
         second.release()
     (said,) = response.context["messages"]
@@ -143,12 +143,8 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
         raise LockBackendError(msg)
 
     monkeypatch.setattr(inspection, "force_release", fail)
-    response = operator.post(
-        url_of(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True
-    )
-    assert (
-        "Redis cannot be asked about this: the server does not answer" in response.content.decode()
-    )
+    response = end(operator, name, hold.token)
+    assert b"Redis cannot be asked about this: the server does not answer" in response.content
     message = LogEntry.objects.get().get_change_message()
     assert "Redis did not answer" in message
     assert WHY in message
@@ -158,7 +154,7 @@ def test_a_hostile_name_and_holder_are_text_in_the_log(operator: Client) -> None
     name = "<script>alert(1)</script>\n\u202e"
     with held(name, label="<b>\n\u202e") as hold:
         page = operator.get(url_of(name)).content.decode()
-        operator.post(url_of(name), {"reason": "<i>why</i>", "party": mark_of(hold.token)})
+        end(operator, name, hold.token, reason="<i>why</i>")
     entry = LogEntry.objects.get()
     assert name == entry.object_id
     assert "\n" not in entry.object_repr + entry.get_change_message()
@@ -205,11 +201,11 @@ def test_the_question_says_truly_who_gets_the_lock_next(
     first = threads.start(waits(name, wait=60, lease=60, label="first in line").acquire)
     until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
     assert holds[0]
-    ended = mark_of(holds[0].token)
-    question = operator.get(url_of(name), {"party": ended}).content.decode()
+    ended = holds[0].token
+    question = operator.get(url_of(name), {"party": mark_of(ended)}).content.decode()
     assert "first in line on " in question
     assert gets_it == ("goes on waiting" not in question)
-    operator.post(url_of(name), {"reason": WHY, "party": ended})
+    end(operator, name, ended)
     info = inspection.lock(name)
     assert info
     assert (0 if gets_it else 1) == info.waiting
@@ -264,19 +260,16 @@ def waiting() -> WaiterInfo:
     return waiter
 
 
-def url(name: str) -> str:
-    return url_of(name, "cancel")
-
-
 @pytest.mark.parametrize("codenames", [(), ("view_lock", "release_lock"), ("cancel_waiter",)])
 def test_without_both_permissions_there_is_no_button_and_no_cancel(
     name: str, told: list[LockError], codenames: tuple[str, ...]
 ) -> None:
     browser = staff(*codenames)
     assert "/cancel/" not in said(browser, name)
-    assert 403 == browser.get(url(name), {"party": mark_of(waiting().token)}).status_code
-    form = {"reason": WHY, "party": mark_of(waiting().token)}
-    assert 403 == browser.post(url(name), form).status_code
+    assert (
+        403 == browser.get(url_of(name, "cancel"), {"party": mark_of(waiting().token)}).status_code
+    )
+    assert 403 == end(browser, name, waiting().token, view="cancel").status_code
     assert waiting()
     assert not LogEntry.objects.exists()
 
@@ -284,9 +277,7 @@ def test_without_both_permissions_there_is_no_button_and_no_cancel(
 def test_cancel_ends_the_wait_and_logs_who_and_why(
     canceller: Client, name: str, hold: Hold, told: list[LockError]
 ) -> None:
-    response = canceller.post(
-        url(name), {"reason": WHY, "party": mark_of(waiting().token)}, follow=True
-    )
+    response = end(canceller, name, waiting().token, view="cancel")
     assert [(url_of(name, "change"), 302)] == response.redirect_chain
     assert "Cancelled; it was waited for by" in response.content.decode()
     until(lambda: told)
@@ -305,12 +296,9 @@ def test_who_may_cancel_only_cannot_release(
     canceller: Client, name: str, hold: Hold, told: list[LockError]
 ) -> None:
     assert "Force-release" not in said(canceller, name)
-    assert (
-        403
-        == canceller.post(url_of(name), {"reason": WHY, "party": mark_of(hold.token)}).status_code
-    )
+    assert 403 == end(canceller, name, hold.token).status_code
     # The token of a hold is no waiter's.
-    response = canceller.post(url(name), {"reason": WHY, "party": mark_of(hold.token)}, follow=True)
+    response = end(canceller, name, hold.token, view="cancel")
     assert "nothing was cancelled" in response.content.decode()
     hold.check()
     assert waiting()
@@ -320,7 +308,6 @@ def test_a_wait_that_ends_in_the_last_moment_is_logged_as_not_cancelled(
     canceller: Client, name: str, told: list[LockError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspection, "cancel", lambda *_, **__: False)
-    form = {"reason": WHY, "party": mark_of(waiting().token)}
-    response = canceller.post(url(name), form, follow=True)
+    response = end(canceller, name, waiting().token, view="cancel")
     assert "nothing was cancelled" in response.content.decode()
     assert "the wait ended by itself" in LogEntry.objects.get().get_change_message()
