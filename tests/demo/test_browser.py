@@ -38,7 +38,7 @@ def start(page: Page, **values: str) -> None:
     page.wait_for_selector("#running progress")
 
 
-def test_a_comparison_is_started_followed_cancelled_and_drawn(browser: Browser, site: Site) -> None:
+def test_a_comparison_is_started_followed_and_drawn(browser: Browser, site: Site) -> None:
     problems: list[str] = []
     page = open_page(browser, site, problems)
     assert figures(page) == 2 * len(available())

@@ -102,9 +102,6 @@ class Process:
     def send(self, number: int) -> None:
         self._process.send_signal(number)
 
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
     def end(self, text: str | None = None) -> tuple[int, str, str]:
         """Wait for the end; return status, stdout and stderr."""
         with suppress(BrokenPipeError):
