@@ -348,10 +348,8 @@ class DecoratedApi(APIView): ...
 class DecoratedLogin(LoginRequiredMixin, View): ...
 
 
-class Handlers(LoginRequiredMixin, View):
-    @method_decorator(redis_lock("x"))
-    def post(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse("done")
+@method_decorator(redis_lock("x"), name="post")
+class Handlers(LoginRequiredMixin, Posting): ...
 
 
 @method_decorator(redis_lock("x"), name="dispatch")
@@ -364,42 +362,22 @@ class LockAboveLogin(Posting): ...
 class LoginAboveLock(Posting): ...
 
 
-class HandlerLockedFirst(View):
-    @method_decorator(redis_lock("x"))
-    @method_decorator(login_required)
-    def post(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse("done")
+@method_decorator(redis_lock("x"), name="post")
+@method_decorator(login_required, name="post")
+class HandlerLockedFirst(Posting): ...
 
 
-class HandlerLockedLast(View):
-    @method_decorator(login_required)
-    @method_decorator(redis_lock("x"))
-    def post(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse("done")
+@method_decorator(login_required, name="post")
+@method_decorator(redis_lock("x"), name="post")
+class HandlerLockedLast(Posting): ...
 
 
-@redis_lock("x")
-@login_required
-def lock_first(request: HttpRequest) -> HttpResponse:
+def done(request: HttpRequest) -> HttpResponse:
     return HttpResponse("done")
 
 
-@user_passes_test(bool)
-@redis_lock("x")
-def lock_last(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("done")
-
-
-@redis_lock("x")
-@api_view(["POST"])
-def api_first(request: Any) -> Response:
-    return Response("done")
-
-
-@api_view(["POST"])
-@redis_lock("x")
-def api_last(request: Any) -> Response:
-    return Response("done")
+def locked(view: Any) -> Any:
+    return redis_lock("x")(view)
 
 
 @pytest.mark.parametrize(
@@ -412,8 +390,11 @@ def api_last(request: Any) -> Response:
         (DecoratedLogin.as_view(), "Decorate the handlers, such as post(), with redis_lock('x')"),
         (LockAboveLogin.as_view(), "below the decorator that checks permissions"),
         (HandlerLockedFirst.as_view(), "below the decorator that checks permissions"),
-        (lock_first, "below the decorator that checks permissions, such as @login_required"),
-        (api_first, "Write redis_lock('x') below @api_view"),
+        (
+            locked(login_required(done)),
+            "below the decorator that checks permissions, such as @login_required",
+        ),
+        (locked(api_view(["POST"])(done)), "Write redis_lock('x') below @api_view"),
     ],
 )
 def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str) -> None:
@@ -429,8 +410,8 @@ def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str)
     [
         AccessFirst.as_view(),
         Handlers.as_view(),
-        lock_last,
-        api_last,
+        user_passes_test(bool)(locked(done)),
+        api_view(["POST"])(locked(done)),
         Prefixes.as_view({"post": "create"}),
         Default.as_view(),
         UnderLogin.as_view(),
