@@ -116,6 +116,7 @@ def test_a_run_too_long_for_the_page_is_repeated_by_its_command(staff: Client) -
     [
         {"seconds": "nan"},
         {"workers": "some"},
+        {"workers": "2 2"},
         {"seconds": "10", "rounds": "20", "workers": "1 2 3 4 5"},
     ],
 )

@@ -90,6 +90,8 @@ def test_a_transfer_moves_the_amount_or_is_refused_and_moves_nothing(bank: Bank)
     for pair in ((first, "nobody"), ("nobody", first)):
         with pytest.raises(UnknownAccount, match="nobody"):
             bank.pay(1, pair)
+    with pytest.raises(UnknownAccount, match="nobody"):
+        bank.books.read(bank.client, ["nobody"])
     assert not bank.client.exists(account_key("nobody"))
     with pytest.raises(InsufficientFunds, match=r"holds 10\.00,.* 10\.01 asked"):
         bank.pay(1001)
