@@ -195,6 +195,7 @@ def test_compare_prints_json_that_a_program_can_read(
 def test_three_runs_do_not_contradict_each_other(environment: dict[str, str]) -> None:
     """One may leave open what another one found; none finds the opposite."""
     more = ["--json", "--seconds", "0.1", "--workers", "1", "2", "10", "--rounds", "5"]
+    more += ["--strategies", "optimistic", "watch_packed", "redis_lock"]
     assert 0 == manage(environment, "demo", "--once", *SHORT).returncode
     said: dict[tuple[str, ...], set[str]] = {}
     for _ in range(3):
