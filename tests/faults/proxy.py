@@ -13,18 +13,21 @@ from typing import Self
 
 from tests.support.waiting import until
 
-_COUNTED = (b"EVAL", b"\r\nNX\r\n")
+_LOCKS = (b"EVAL", b"\r\nNX\r\n")
 
 
 class Proxy:
     """Listens on a unix socket of its own and passes everything on, unless told otherwise.
 
-    Only scripts and SET NX count as commands, so that connecting and subscribing is left alone by
-    `lose`.
+    Args:
+        server_url: The server, on a unix socket.
+        counted: What has one of these words is a command of which `lose` loses the reply: scripts
+            and SET NX, so that connecting and subscribing are left alone.
     """
 
-    def __init__(self, server_url: str) -> None:
+    def __init__(self, server_url: str, counted: tuple[bytes, ...] = _LOCKS) -> None:
         self._server = _path_of(server_url)
+        self._counted = counted
         self._directory = tempfile.TemporaryDirectory(prefix="rl-proxy-", dir="/tmp")
         self._path = str(Path(self._directory.name, "p.sock"))
         self.url = f"unix://{self._path}"
@@ -67,7 +70,7 @@ class Proxy:
             every: Begin again with so many replies in between, until told otherwise.
             then_to: The server to which it leads as soon as a reply is lost, as `lead_to` does.
             late: The client's connection closes at once, and the server gets the command when
-                `deliver` is called.
+                `deliver` is called, or never.
         """
         with self._lock:
             self._until_loss, self._losses, self._every, self.lost = position, losses, every, 0
@@ -177,8 +180,7 @@ class Proxy:
             if self._drops(pipe):
                 continue
             self._hold_up()
-            if not self._passes_on(pipe, data):
-                break
+            self._lose_the_reply(pipe, data)
             if pipe.is_late:
                 return
             try:
@@ -200,15 +202,14 @@ class Proxy:
         pipe.swallowed = pipe.swallowed or self._swallows
         return self._swallows or pipe.forgotten
 
-    def _passes_on(self, pipe: Pipe, data: bytes) -> bool:
-        """Decide what happens to a request and its reply; False ends the connection."""
-        if any(word in data for word in _COUNTED) and self._loses_now():
+    def _lose_the_reply(self, pipe: Pipe, data: bytes) -> None:
+        """Note it if this is a request whose reply is to be lost."""
+        if any(word in data for word in self._counted) and self._loses_now():
             if self._late:
                 _shut(pipe.near)
                 pipe.is_late, pipe.late = True, data
             else:
                 pipe.loses_next = True
-        return True
 
     def _replies(self, pipe: Pipe) -> None:
         while data := _read(pipe.far):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
+from collections.abc import Iterator
 from typing import Any, Self
 
 import redis
@@ -11,6 +14,7 @@ import redis
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.ports import free_ports
+from tests.support import timings
 from tests.support.world import until
 
 # Without these, the two look once a second how far a full synchronisation is.
@@ -34,7 +38,7 @@ class Succession:
             self._servers = [self._server(port) for port in self._ports]
             self._address = self._resources.enter_context(Proxy(self._servers[0].url))
             self.url = self._address.url
-            self._follow()
+            self.follow()
             self._resources = self._resources.pop_all()
         return self
 
@@ -45,10 +49,9 @@ class Succession:
         options = (*self._options, "--port", str(port), "--bind", "127.0.0.1", *_AT_ONCE)
         return self._resources.enter_context(EmbeddedServer(options, use_environment=False))
 
-    def _follow(self) -> None:
-        """Let the second server follow the first; returns when it has everything."""
-        first, second = self._servers
-        with first.client() as client, second.client() as replica:
+    def follow(self) -> None:
+        """Let the replica follow the primary; returns when it has everything."""
+        with self.client() as client, self.replica() as replica:
             replica.execute_command("REPLICAOF", "127.0.0.1", self._ports[0])
             client.set("written", "", px=1)
             # A replica acknowledges a write only when it has loaded what was there before.
@@ -58,6 +61,10 @@ class Succession:
         """Return a client of whichever is the primary."""
         return redis.Redis.from_url(self.url, **options)
 
+    def replica(self) -> redis.Redis:
+        """Return a client of the other one."""
+        return self._servers[1].client()
+
     def kill(self) -> None:
         """Kill the primary."""
         self._servers[0].kill()
@@ -65,12 +72,26 @@ class Succession:
     def restart(self) -> None:
         """Start the primary again, with its data."""
         self._servers[0].restart()
-        self._follow()
+        self.follow()
 
     def cut_off(self) -> None:
         """Let the replica hear nothing more."""
-        with self._servers[1].client() as client:
+        with self.replica() as client:
             client.execute_command("REPLICAOF", "127.0.0.1", "1")
+
+    @contextlib.contextmanager
+    def replica_stopped(self, patience: float = 0.05) -> Iterator[None]:
+        """Inside, the replica is connected and stands still; nobody waits longer for it than that."""
+        pid = self._servers[1].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with timings.replicas_may_take(patience):
+                yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            with self.replica() as client:
+                client.ping()
 
     def fail_over(self) -> tuple[float, int]:
         """Replace the primary by its replica, with what that has.
@@ -87,5 +108,5 @@ class Succession:
         self._ports.reverse()
         self._address.lead_to(new.url)
         old.restart()
-        self._follow()
+        self.follow()
         return promoted, seconds * 1_000_000 + micros

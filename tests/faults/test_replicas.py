@@ -14,8 +14,8 @@ from django.test import override_settings
 from redis_locks import Hold, Lock, LockBackendError, LockError, LockLost, NotReplicated, Semaphore
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_transit import adopt
-from tests.faults.pair import Pair
 from tests.faults.proxy import Proxy
+from tests.faults.succession import Succession
 from tests.support import leases, stored, timings
 from tests.support.connections import count_packets
 from tests.support.keys import partition_of
@@ -25,18 +25,24 @@ ALONE = "replicas=1, but 0 acknowledged it within"
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    with Pair() as made:
+def pair() -> Iterator[Succession]:
+    with Succession() as made:
         yield made
 
 
 @pytest.fixture
-def on_primary(pair: Pair) -> Iterator[Observer]:
-    with pair.primary.client() as client:
+def on_primary(pair: Succession) -> Iterator[Observer]:
+    with pair.client() as client:
         yield Observer(client)
 
 
-def lock_on(pair: Pair, *names: str, **options: Any) -> Lock:
+@pytest.fixture
+def on_replica(pair: Succession) -> Iterator[Observer]:
+    with pair.replica() as client:
+        yield Observer(client)
+
+
+def lock_on(pair: Succession, *names: str, **options: Any) -> Lock:
     """Describe a lock that waits for its replica for a second: a quarter of its lease, at most."""
     return Lock(
         *names, **{"using": pair.url, "replicas": 1, "lease": 4.0, "wait": PATIENCE} | options
@@ -45,17 +51,17 @@ def lock_on(pair: Pair, *names: str, **options: Any) -> Lock:
 
 @pytest.mark.parametrize("options", [{}, {"mode": "shared"}], ids=["exclusive", "shared"])
 def test_a_replica_knows_of_a_hold_when_it_is_given(
-    world: World, pair: Pair, name: str, options: dict[str, Any]
+    world: World, pair: Succession, on_replica: Observer, name: str, options: dict[str, Any]
 ) -> None:
     for number in range(10):
         lock = lock_on(pair, f"{name}:{number}", **options)
         hold = held(world, lock)
-        assert stored.in_use(pair.on_replica.client, keys_of(hold.name).lock)
+        assert stored.in_use(on_replica.client, keys_of(hold.name).lock)
         world.release(hold)
 
 
 def test_a_grant_that_no_replica_knows_of_is_taken_back(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, name: str
 ) -> None:
     with pair.replica_stopped():
         with pytest.raises(NotReplicated, match=ALONE) as caught:
@@ -76,7 +82,7 @@ def test_a_server_without_enough_replicas_grants_nothing(
 
 
 def test_a_replica_knows_of_a_hold_that_was_handed_over(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, on_replica: Observer, name: str
 ) -> None:
     """The releaser's connection has written it, so that the waiter's has nothing to wait for."""
     hold = held(world, lock_on(pair, name, replicas=0))
@@ -93,12 +99,12 @@ def test_a_replica_knows_of_a_hold_that_was_handed_over(
     on_primary.until_waiters(name, 1)
     world.release(hold)
     successor = waiter.result(PATIENCE)
-    assert successor.token == pair.on_replica.holder(name)
+    assert successor.token == on_replica.holder(name)
     world.release(successor)
 
 
 def test_a_hold_lasts_no_longer_than_replicas_know(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, name: str
 ) -> None:
     hold = held(world, lock_on(pair, name, lease=2.4))
     beside = held(world, lock_on(pair, f"{name}:beside", replicas=0, lease=1.8))
@@ -119,7 +125,7 @@ def test_a_hold_lasts_no_longer_than_replicas_know(
 
 
 def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
-    pair: Pair, name: str, monkeypatch: pytest.MonkeyPatch
+    pair: Succession, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = lock_on(pair, name, read=[("GET", "x")])
     with lock:  # the server has the scripts, and there is a connection
@@ -132,7 +138,7 @@ def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
 
 
 def test_an_event_loop_goes_on_while_one_of_its_tasks_waits_for_replicas(
-    pair: Pair, name: str
+    pair: Succession, name: str
 ) -> None:
     async def both() -> int:
         alone = asyncio.create_task(lock_on(pair, name, lease=4).aacquire())
@@ -151,7 +157,7 @@ def test_an_event_loop_goes_on_while_one_of_its_tasks_waits_for_replicas(
 
 
 def test_a_task_that_is_cancelled_while_it_waits_for_replicas_holds_nothing(
-    pair: Pair, on_primary: Observer, name: str
+    pair: Succession, on_primary: Observer, name: str
 ) -> None:
     async def cancelled() -> None:
         task = asyncio.create_task(lock_on(pair, name, lease=60).aacquire())
@@ -173,7 +179,7 @@ def test_a_task_that_is_cancelled_while_it_waits_for_replicas_holds_nothing(
 
 
 def test_a_lease_that_ends_while_its_holder_waits_for_replicas_is_no_hold(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, name: str
 ) -> None:
     with timings.replicas_may_outlast_the_lease(PATIENCE):
         with pair.replica_stopped():
@@ -186,7 +192,7 @@ def test_a_lease_that_ends_while_its_holder_waits_for_replicas_is_no_hold(
 
 
 def test_a_primary_that_is_demoted_while_it_waits_for_replicas_is_not_believed(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, name: str
 ) -> None:
     hold = held(world, lock_on(pair, name, lease=PATIENCE))
     with pair.replica_stopped(patience=PATIENCE):
@@ -202,7 +208,12 @@ def test_a_primary_that_is_demoted_while_it_waits_for_replicas_is_not_believed(
 
 @pytest.mark.parametrize("position", [1, 2])
 def test_a_lost_reply_is_asked_for_again(
-    world: World, pair: Pair, on_primary: Observer, name: str, position: int
+    world: World,
+    pair: Succession,
+    on_primary: Observer,
+    on_replica: Observer,
+    name: str,
+    position: int,
 ) -> None:
     """Asked again, the acquire writes nothing; what says that replicas know is another write."""
     with Proxy(pair.url) as proxy:
@@ -210,7 +221,7 @@ def test_a_lost_reply_is_asked_for_again(
         proxy.lose(position)
         hold = held(world, lock_on(pair, name, using=proxy.url))
         if proxy.lost:
-            assert hold.token == pair.on_replica.holder(name)
+            assert hold.token == on_replica.holder(name)
         with pair.replica_stopped():
             proxy.lose(position)
             with pytest.raises(NotReplicated):
@@ -221,7 +232,7 @@ def test_a_lost_reply_is_asked_for_again(
 
 
 def test_an_upgrade_that_no_replica_knows_of_leaves_the_hold_shared(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, on_replica: Observer, name: str
 ) -> None:
     hold = held(world, lock_on(pair, name, mode="shared", lease=4))
     with pair.replica_stopped():
@@ -230,13 +241,13 @@ def test_an_upgrade_that_no_replica_knows_of_leaves_the_hold_shared(
         assert "shared" == hold.mode
         world.release(held(world, lock_on(pair, name, mode="shared", replicas=0)))
     world.do(hold, "upgrade", wait=0)
-    assert hold.token == pair.on_replica.holder(name)
+    assert hold.token == on_replica.holder(name)
     world.release(hold)
     assert set() == on_primary.left_of(name)
 
 
 def test_a_hold_that_was_given_away_waits_for_replicas_there_too(
-    pair: Pair, on_primary: Observer, name: str
+    pair: Succession, on_primary: Observer, on_replica: Observer, name: str
 ) -> None:
     hold = lock_on(pair, name, lease=4).acquire()
     assert hold is not None
@@ -247,11 +258,11 @@ def test_a_hold_that_was_given_away_waits_for_replicas_there_too(
     hold = lock_on(pair, name).acquire()
     assert hold is not None
     with Hold.adopt(hold.detach(), using=pair.url) as adopted:
-        assert adopted.token == pair.on_replica.holder(name)
+        assert adopted.token == on_replica.holder(name)
 
 
 def test_an_adoption_that_is_known_too_late_leaves_no_hold(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, name: str
 ) -> None:
     text = world.do(held(world, lock_on(pair, name, lease=1.0)), "detach")
     with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
@@ -260,7 +271,7 @@ def test_an_adoption_that_is_known_too_late_leaves_no_hold(
 
 
 def test_a_detachment_that_is_known_too_late_leaves_a_lost_hold_to_release(
-    world: World, pair: Pair, on_primary: Observer, name: str
+    world: World, pair: Succession, on_primary: Observer, name: str
 ) -> None:
     hold = held(world, lock_on(pair, name, lease=1.0))
     with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
@@ -271,23 +282,25 @@ def test_a_detachment_that_is_known_too_late_leaves_a_lost_hold_to_release(
 
 
 def test_a_nested_hold_cannot_ask_for_more_replicas(
-    pair: Pair, on_primary: Observer, name: str
+    pair: Succession, on_primary: Observer, on_replica: Observer, name: str
 ) -> None:
     with lock_on(pair, name, replicas=0), pytest.raises(LockError, match="give the outer one"):
         lock_on(pair, name).acquire()
     with lock_on(pair, name), lock_on(pair, name, replicas=0), lock_on(pair, name) as hold:
-        assert hold.token == pair.on_replica.holder(name)
+        assert hold.token == on_replica.holder(name)
     assert set() == on_primary.left_of(name)
 
 
 @pytest.mark.parametrize("partitions", [1, 16])
-def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str, partitions: int) -> None:
+def test_the_setting_holds_for_locks_of_all_kinds(
+    pair: Succession, on_replica: Observer, name: str, partitions: int
+) -> None:
     configured = {"CONNECTION": pair.url, "REPLICAS": 1, "LEASE": 4.0, "PARTITIONS": partitions}
     names = [f"{name}:{number}" for number in range(4)]
-    with override_settings(REDIS_LOCKS=configured), pair.primary.client() as client:
+    with override_settings(REDIS_LOCKS=configured), pair.client() as client:
         with Semaphore(name, 2), Lock(*names) as hold:
             patterns = (f"*:sharers:{name}", *(f"*:lock:{each}" for each in names))
-            assert all(pair.on_replica.client.keys(pattern) for pattern in patterns)
+            assert all(on_replica.client.keys(pattern) for pattern in patterns)
             hold.extend(2)
         with pair.replica_stopped():
             for lock in (Semaphore(name, 2), Lock(*names)):
@@ -300,7 +313,7 @@ def test_the_setting_holds_for_locks_of_all_kinds(pair: Pair, name: str, partiti
 
 
 @pytest.mark.django_db(transaction=True)
-def test_each_partition_of_a_kept_set_has_the_replicas_that_are_asked_for(pair: Pair) -> None:
+def test_each_partition_of_a_kept_set_has_the_replicas_that_are_asked_for(pair: Succession) -> None:
     names = {partition_of(f"lock:{i}", 2): f"lock:{i}" for i in range(50)}
     with override_settings(REDIS_LOCKS={"PARTITIONS": 2}), atomic():
         lock_on(pair, names[0]).acquire()

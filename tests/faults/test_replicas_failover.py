@@ -11,7 +11,6 @@ from typing import TypeVar
 import pytest
 
 from redis_locks import Hold, Lock, NotReplicated
-from tests.faults.pair import Pair
 from tests.faults.succession import Succession
 from tests.support import leases, timings
 from tests.support.world import PATIENCE, Observer, Threads, World, held, until
@@ -19,30 +18,33 @@ from tests.support.world import PATIENCE, Observer, Threads, World, held, until
 T = TypeVar("T")
 
 
-def fail_over(pair: Pair, name: str, replicas: int, chance: random.Random) -> tuple[int, int]:
+def fail_over(
+    succession: Succession, name: str, replicas: int, chance: random.Random
+) -> tuple[int, int]:
     """Acquire lock after lock until the primary is killed; return how many were given, and lost with it.
 
     At some moment meanwhile the replica gets nothing more, as on a network that parts.
     """
-    given = [_acquired(pair, f"{name}:0", replicas)]
-    parting = threading.Timer(chance.uniform(0, 0.02), pair.cut_off)
+    given = [_acquired(succession, f"{name}:0", replicas)]
+    parting = threading.Timer(chance.uniform(0, 0.02), succession.cut_off)
     parting.start()
     after = 0
     with contextlib.suppress(NotReplicated):
         # Of what is given after that, only the primary knows.
         while (after := after + (not parting.is_alive())) <= 3:
-            given.append(_acquired(pair, f"{name}:{len(given)}", replicas))
+            given.append(_acquired(succession, f"{name}:{len(given)}", replicas))
     parting.join()
     for hold in given:
         leases.abandon(hold)  # its server is about to go
-    pair.fail_over()
-    lost = sum(hold.token != pair.on_replica.holder(hold.name) for hold in given)
-    pair.mend()
+    succession.fail_over()
+    with succession.client() as client:
+        observer = Observer(client)
+        lost = sum(hold.token != observer.holder(hold.name) for hold in given)
     return len(given), lost
 
 
-def _acquired(pair: Pair, name: str, replicas: int) -> Hold:
-    hold = Lock(name, using=pair.url, replicas=replicas, lease=60, renew=False).acquire()
+def _acquired(succession: Succession, name: str, replicas: int) -> Hold:
+    hold = Lock(name, using=succession.url, replicas=replicas, lease=60, renew=False).acquire()
     assert hold is not None
     return hold
 
@@ -53,7 +55,7 @@ def _acquired(pair: Pair, name: str, replicas: int) -> Hold:
 )
 def test_no_hold_that_was_given_is_lost_with_the_primary(name: str, times: int) -> None:
     chance = random.Random(times)
-    with Pair() as pair, timings.replicas_may_take(0.1):
+    with Succession() as pair, timings.replicas_may_take(0.1):
         safe = [fail_over(pair, f"{name}:{n}", 1, chance) for n in range(times)]
         plain = [fail_over(pair, f"{name}:plain:{n}", 0, chance) for n in range(1 + times // 5)]
     assert 0 == sum(lost for _, lost in safe), (safe, plain)

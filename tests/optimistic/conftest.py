@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.optimistic.exec_proxy import ExecProxy
+from tests.faults.proxy import Proxy
 from tests.optimistic.sides import AsyncSide, BlockingSide, Side
 from tests.support.world import Observer
 
@@ -24,8 +24,9 @@ def server_side(client: redis.Redis) -> Observer:
 
 
 @pytest.fixture
-def proxy(redis_server: EmbeddedServer) -> Iterator[ExecProxy]:
-    with ExecProxy(redis_server.url) as made:
+def proxy(redis_server: EmbeddedServer) -> Iterator[Proxy]:
+    """A way to the server that loses the replies of EXEC."""
+    with Proxy(redis_server.url, counted=(b"EXEC\r\n",)) as made:
         yield made
 
 

@@ -13,14 +13,14 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from redis_locks import LockBackendError
-from tests.optimistic.exec_proxy import ExecProxy
+from tests.faults.proxy import Proxy
 from tests.optimistic.sides import Adding, Pipe, Side
 from tests.support.keys import operation_key
 from tests.support.optimistic import outcomes_are_late
 
 
 def test_redis_pys_own_transaction_applies_twice(
-    client: redis.Redis, proxy: ExecProxy, name: str
+    client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
     """Why all this is needed: the failed EXEC looks like a conflict, so the function runs again."""
 
@@ -37,7 +37,7 @@ def test_redis_pys_own_transaction_applies_twice(
 
 
 def test_redis_pys_own_retry_applies_a_multi_exec_twice(
-    client: redis.Redis, proxy: ExecProxy, name: str
+    client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
     retried = {"retry": Retry(NoBackoff(), 3), "retry_on_error": [redis.ConnectionError]}
     with redis.Redis.from_url(proxy.url, **retried) as through:
@@ -52,7 +52,7 @@ def test_redis_pys_own_retry_applies_a_multi_exec_twice(
 @pytest.mark.parametrize("given", [True, False], ids=["given-id", "no-id"])
 @pytest.mark.parametrize("losses", [1, 2])
 def test_a_transaction_whose_reply_was_lost_is_applied_once(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str, losses: int, given: bool
+    side: Side, client: redis.Redis, proxy: Proxy, name: str, losses: int, given: bool
 ) -> None:
     body = Adding(name, 100)
     proxy.lose(1, losses=losses)
@@ -62,7 +62,7 @@ def test_a_transaction_whose_reply_was_lost_is_applied_once(
 
 
 def test_the_only_attempt_finds_out_that_it_was_applied(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
     proxy.lose(1)
     assert 100 == side.run(Adding(name, 100), name, using=proxy.url, attempts=1)
@@ -71,22 +71,20 @@ def test_the_only_attempt_finds_out_that_it_was_applied(
 
 @pytest.mark.parametrize("losses", [1, 2])
 def test_a_transaction_whose_exec_never_arrived_is_applied_by_a_later_attempt(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str, losses: int
+    side: Side, client: redis.Redis, proxy: Proxy, name: str, losses: int
 ) -> None:
     body = Adding(name, 100)
-    proxy.fault = "request"
-    proxy.lose(1, losses=losses)
+    proxy.lose(1, losses=losses, late=True)
     assert 100 == side.run(body, name, using=proxy.url)
     assert (losses, losses + 1) == (proxy.lost, body.calls)
     assert b"100" == client.get(name)
 
 
 def test_an_exec_that_arrives_after_its_repetition_is_refused(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
     body = Adding(name, 100)
-    proxy.fault = "held"
-    proxy.lose(1)
+    proxy.lose(1, late=True)
     # On another key, so that only the operation's key can stop the late one.
     watched = f"{name}:watched"
     assert 100 == side.run(body, watched, using=proxy.url)
@@ -96,10 +94,9 @@ def test_an_exec_that_arrives_after_its_repetition_is_refused(
 
 
 def test_an_exec_that_arrives_after_the_call_gave_up_is_refused(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
-    proxy.fault = "held"
-    proxy.lose(1)
+    proxy.lose(1, late=True)
     with pytest.raises(LockBackendError, match="Nothing was written"):
         side.run(Adding(name, 100), f"{name}:watched", using=proxy.url, attempts=1)
     proxy.deliver()
@@ -107,10 +104,9 @@ def test_an_exec_that_arrives_after_the_call_gave_up_is_refused(
 
 
 def test_an_operation_given_up_may_be_called_again(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
-    proxy.fault = "request"
-    proxy.lose(1)
+    proxy.lose(1, late=True)
     with pytest.raises(LockBackendError):
         side.run(Adding(name, 100), name, using=proxy.url, attempts=1, operation_id=name)
     assert 100 == side.run(Adding(name, 100), name, operation_id=name)
@@ -118,10 +114,9 @@ def test_an_operation_given_up_may_be_called_again(
 
 
 def test_a_server_that_stays_away_leaves_it_open_and_says_so(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
-    proxy.fault = "cut"
-    proxy.lose(1)
+    proxy.lose(1, then_to="nowhere")
     with pytest.raises(LockBackendError, match=f"operation_id='{name}'.*applied once at most"):
         side.run(Adding(name, 100), name, using=proxy.url, attempts=2, operation_id=name)
     assert b"100" == client.get(name)
@@ -233,12 +228,11 @@ def test_operations_are_remembered_for_a_while_only(
 
 
 def test_an_outcome_that_may_have_been_forgotten_is_not_guessed(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str, monkeypatch: pytest.MonkeyPatch
+    side: Side, client: redis.Redis, proxy: Proxy, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The operation's key has ended meanwhile: applying again could be the second time."""
     outcomes_are_late(monkeypatch, 3601)
-    proxy.fault = "request"
-    proxy.lose(1)
+    proxy.lose(1, late=True)
     with pytest.raises(LockBackendError, match="nor whether it is applied"):
         side.run(Adding(name), name, using=proxy.url, operation_id=name)
     assert not client.exists(name)
@@ -246,7 +240,7 @@ def test_an_outcome_that_may_have_been_forgotten_is_not_guessed(
 
 @pytest.mark.parametrize("ending", ["nothing to write", "error"])
 def test_an_exec_on_its_way_is_stopped_before_the_function_ends_the_call(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str, ending: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str, ending: str
 ) -> None:
     """What the call reports is what happens, also to the EXEC that went unanswered."""
 
@@ -260,8 +254,7 @@ def test_an_exec_on_its_way_is_stopped_before_the_function_ends_the_call(
         return "written"
 
     calls: list[int] = []
-    proxy.fault = "held"
-    proxy.lose(1)
+    proxy.lose(1, late=True)
     if ending == "error":
         with pytest.raises(AssertionError, match="refused"):
             side.run(body, f"{name}:watched", using=proxy.url)
@@ -272,11 +265,10 @@ def test_an_exec_on_its_way_is_stopped_before_the_function_ends_the_call(
 
 
 def test_an_exec_on_its_way_is_stopped_although_an_earlier_call_had_given_up(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
-    for fault in ("request", "held"):
-        proxy.fault = fault  # type: ignore[assignment]
-        proxy.lose(1)
+    for _ in range(2):
+        proxy.lose(1, late=True)
         with pytest.raises(LockBackendError, match="Nothing was written"):
             side.run(Adding(name), f"{name}:w", using=proxy.url, attempts=1, operation_id=name)
     proxy.deliver()
@@ -284,7 +276,7 @@ def test_an_exec_on_its_way_is_stopped_although_an_earlier_call_had_given_up(
 
 
 def test_replies_that_were_lost_are_an_error_that_says_that_it_was_applied(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str
+    side: Side, client: redis.Redis, proxy: Proxy, name: str
 ) -> None:
     proxy.lose(1)
     with pytest.raises(LockBackendError, match="has applied the transaction, but its replies"):

@@ -10,7 +10,7 @@ import redis
 from django.conf import settings
 
 from redis_locks import optimistic
-from tests.optimistic.exec_proxy import ExecProxy, Fault
+from tests.faults.proxy import Proxy
 from tests.optimistic.sides import Pipe, Side
 
 
@@ -72,13 +72,12 @@ def test_after_a_conflict_it_is_read_again(side: Side, client: redis.Redis, name
 
 
 @pytest.mark.verdict
-@pytest.mark.parametrize("fault", ["reply", "request"])
+@pytest.mark.parametrize("late", [False, True], ids=["reply", "request"])
 @pytest.mark.parametrize("given", [True, False], ids=["given-id", "no-id"])
 def test_money_moves_once_whatever_is_lost(
-    side: Side, client: redis.Redis, proxy: ExecProxy, name: str, fault: Fault, given: bool
+    side: Side, client: redis.Redis, proxy: Proxy, name: str, late: bool, given: bool
 ) -> None:
-    proxy.fault = fault
-    proxy.lose(1)
+    proxy.lose(1, late=late)
     operation_id = name if given else None
     options: Any = {"read": [("GET", name)], "operation_id": operation_id, "using": proxy.url}
     assert 1 == side.run(Moving(name), name, **options)
