@@ -178,6 +178,17 @@ class Bench:
     def all_keys(self) -> set[bytes]:
         return set(self.client.scan_iter(match=f"{self.prefix}*", count=1000))
 
+    def everything(self) -> dict[bytes, object]:
+        """Return what each key has, and when it ends; not its DUMP, in whose order a hash's fields move as it grows."""
+        read = {
+            b"hash": self.client.hgetall,
+            b"zset": lambda key: self.client.zrange(key, 0, -1, withscores=True),
+        }
+        return {
+            key: (self.client.pexpiretime(key), read[self.client.type(key)](key))
+            for key in self.all_keys()
+        }
+
     def keys_without_expiry(self) -> list[bytes]:
         return list(stored.without_expiry(self.client, f"{self.prefix}*"))
 

@@ -82,7 +82,7 @@ class Side(Bench):
         text = re.sub(r" script: .*", "", text)  # where in the script
         return re.sub(r"\b1\d{12,15}\b", lambda found: f"<{len(found[0])} digits>", text)
 
-    def everything(self) -> dict[str, tuple[object, int]]:
+    def all_of_it(self) -> dict[str, tuple[object, int]]:
         """Return what there is: each key's value, and when it expires."""
         return {
             self.plain(key): (self._value(key), self.client.pexpiretime(key))
@@ -148,7 +148,7 @@ def check_that_both_end_alike(side: Make, case: Case) -> None:
             reply = None  # nobody reads it
         messages = [one.heard(each) for each in one._subscriptions]
         told = [each and [one.plain(word.encode()) for word in each] for each in messages]
-        found.append((reply, told, one.everything()))
+        found.append((reply, told, one.all_of_it()))
     (reply, told, short), (as_long_reply, as_long_told, long) = found
     assert (as_long_reply, as_long_told) == (reply, told)
     assert {key: value for key, (value, _) in long.items()} == {

@@ -2,9 +2,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-from redis.exceptions import ResponseError
-
 from tests.scripts.bench import Bench
 
 
@@ -51,15 +48,6 @@ def test_leaving_a_lock_whose_lease_ended_hands_it_on(bench: Bench) -> None:
     bench.end_lease()
     bench.abandon("b")
     assert "c" == bench.holder()
-
-
-def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    foreign = bench.put_foreign("lock")
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.abandon("b")
-    assert bench.is_untouched(foreign)
 
 
 def test_behind_places_that_were_given_up_the_next_one_is_found(bench: Bench) -> None:

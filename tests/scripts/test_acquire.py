@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from redis.exceptions import ResponseError
 
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.support import stored
@@ -126,18 +125,6 @@ def test_the_index_forgets_locks_whose_holders_died(bench: Bench) -> None:
     bench.client.pexpire(bench.index_key, 30_000)
     bench.acquire("a", lease=60_000)
     assert [b"", bench.name.encode()] == bench.client.zrange(bench.index_key, 0, -1)
-
-
-@pytest.mark.parametrize("wait", [0, FOR_EVER])
-@pytest.mark.parametrize("key", ["lock", "index"])
-def test_a_foreign_key_in_the_way_of_a_free_lock_is_an_error(
-    bench: Bench, key: str, wait: int
-) -> None:
-    foreign = bench.put_foreign(key)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.acquire("a", wait=wait)
-    assert bench.is_untouched(foreign)
-    assert key == "lock" or not bench.client.exists(bench.keys.lock)
 
 
 def _pass_a_millisecond(bench: Bench) -> None:

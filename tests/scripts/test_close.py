@@ -38,12 +38,6 @@ def test_a_hold_that_lasted_longer_ends_and_hands_on(bench: Bench, names: tuple[
     assert "waiter" == (bench.heard(ears) or [""])[0]
 
 
-def test_who_lost_the_lock_closes_nothing(bench: Bench) -> None:
-    bench.acquire("a")
-    assert ["0"] == closed(bench, "b", 1000)
-    assert ["a"] == bench.holders()
-
-
 def test_of_a_set_of_which_a_part_is_lost_the_rest_is_closed(bench: Bench) -> None:
     bench.acquire("a", names=("a", "b"))
     bench.words(scripts.FORCE_RELEASE, "operator", "a", names=("a",))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from redis.exceptions import ResponseError
 
 from redis_locks import scripts
 from redis_locks.scripts import Script
@@ -46,28 +45,6 @@ def test_extend_keeps_claim_and_fencing_token(bench: Bench) -> None:
     claim = bench.holder_claim()
     bench.extend("a", 120_000)
     assert claim == bench.holder_claim()
-
-
-@pytest.mark.parametrize("token", ["b", "waiter"])
-def test_extend_refuses_who_does_not_hold(bench: Bench, token: str) -> None:
-    bench.acquire("a", lease=30_000)
-    bench.queue_up("waiter")
-    assert ["0"] == bench.extend(token, 60_000)
-    assert bench.lease_left() <= 30_000
-
-
-def test_extend_of_a_lock_that_nobody_holds_creates_nothing(bench: Bench) -> None:
-    assert ["0"] == bench.extend("a", 60_000)
-    assert set() == bench.all_keys()
-
-
-@pytest.mark.parametrize("key", ["lock", "index"])
-def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench, key: str) -> None:
-    bench.acquire("a")
-    foreign = bench.put_foreign(key)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.extend("a", 120_000)
-    assert bench.is_untouched(foreign)
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from redis.exceptions import ResponseError
 
 from redis_locks import scripts
 from tests.scripts.bench import Bench
@@ -54,20 +53,3 @@ def test_the_lease_is_lengthened_but_never_shortened(bench: Bench) -> None:
     _, now, ends = raised(bench, "a", lease=60_000)
     assert int(now) + 60_000 == int(ends) == int(bench.inspect()[3][1])
     assert [ends] == raised(bench, "a", lease=0)[2:]
-
-
-def test_who_does_not_hold_is_refused_and_nothing_changes(bench: Bench) -> None:
-    bench.acquire("a")
-    fence = bench.fence()
-    bench.queue_up("b")
-    assert ["0"] == raised(bench, "b")
-    assert fence == bench.fence()
-    assert fence == bench.last_fence()
-
-
-def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench) -> None:
-    bench.acquire("a")
-    foreign = bench.put_foreign("lock")
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        raised(bench, "a")
-    assert bench.is_untouched(foreign)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 import redis
-from redis.exceptions import ResponseError
 
 from redis_locks import scripts
 from redis_locks.testing.server import EmbeddedServer
@@ -80,14 +79,6 @@ def test_only_the_fencing_token_and_for_a_minute_the_outcome_are_left(bench: Ben
     force(bench, "a")
     (outcome,) = bench.all_keys() - {bench.keys.lock, bench.index_key}
     assert 0 < bench.client.pttl(outcome) <= 60_000
-
-
-def test_a_foreign_key_is_an_error_and_stays_untouched(bench: Bench) -> None:
-    bench.acquire("a")
-    foreign = bench.put_foreign("lock")
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        force(bench, "a")
-    assert bench.is_untouched(foreign)
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])

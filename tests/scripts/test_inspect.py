@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from redis.exceptions import ResponseError
 
 from redis_locks import scripts
 from tests.scripts.bench import Bench
@@ -30,20 +29,6 @@ def test_no_more_waiters_are_shown_than_asked_for(
     assert (3, shown) == (waiting, [token.decode() for token in line[::2]])
 
 
-def test_inspecting_changes_nothing(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-
-    def kept() -> tuple[object, ...]:
-        changes = bench.client.info("persistence")["rdb_changes_since_last_save"]
-        return changes, bench.all_keys(), bench.client.hgetall(bench.keys.lock)
-
-    before = kept()
-    bench.inspect()
-    bench.index()
-    assert before == kept()
-
-
 def test_a_long_line_is_read_in_parts(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c", "d", "e", "f")
@@ -68,16 +53,3 @@ def test_holders_are_read_in_parts(bench: Bench) -> None:
     tokens, ends = part(ends, 1)
     assert [b"reader2", b"reader3"] == tokens
     assert [b"reader4"] == part(ends, 1)[0]
-
-
-@pytest.mark.parametrize(
-    ("key", "script", "argv"),
-    [("lock", scripts.INSPECT, (10, "first", 0, 0)), ("index", scripts.NAMES, (0, 0, 10, 0))],
-)
-def test_a_foreign_key_is_an_error_and_stays_untouched(
-    bench: Bench, key: str, script: scripts.Script, argv: tuple[object, ...]
-) -> None:
-    foreign = bench.put_foreign(key)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.run(script, "", *argv)
-    assert bench.is_untouched(foreign)

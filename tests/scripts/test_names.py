@@ -38,13 +38,6 @@ def test_a_part_leaves_out_locks_whose_lease_has_ended(bench: Bench) -> None:
     assert [b"held"] == part(bench, 0, 0, 10)[0]
 
 
-def test_listing_names_changes_nothing(bench: Bench) -> None:
-    bench.acquire("me")
-    before = bench.client.zrange(bench.index_key, 0, -1, withscores=True)
-    part(bench, 0, 0, 10)
-    assert before == bench.client.zrange(bench.index_key, 0, -1, withscores=True)
-
-
 def test_each_name_comes_with_the_length_of_its_queue_if_asked_for(bench: Bench) -> None:
     index(bench, {"free": FAR, bench.name: FAR + 1})
     bench.acquire("me")

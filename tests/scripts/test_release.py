@@ -24,18 +24,6 @@ def test_who_waits_for_its_turn_in_a_list_gets_it_there_as_well(bench: Bench, mo
     assert [message[1].encode()] == bench.client.lrange(turn, 0, -1)
 
 
-def test_release_of_a_free_lock_does_nothing(bench: Bench) -> None:
-    assert not bench.release("a")
-    assert set() == bench.all_keys()
-
-
-def test_release_by_a_waiter_leaves_hold_and_place_alone(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    assert not bench.release("b")
-    assert ("a", ["b"]) == (bench.holder(), bench.queued())
-
-
 def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> None:
     heard, second = bench.listen("b"), bench.listen("c")
     before = int(bench.acquire("a")[1])
@@ -100,13 +88,6 @@ def test_a_foreign_key_in_the_way_of_a_hand_off_leaves_nobody_holding(bench: Ben
     assert bench.is_untouched(foreign)
     assert bench.holder() is None
     assert bench.heard(heard) is None, "nobody may be told of a grant that was not made"
-
-
-def test_a_foreign_key_in_place_of_the_hold_is_an_error(bench: Bench) -> None:
-    foreign = bench.put_foreign("lock")
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.release("a")
-    assert bench.is_untouched(foreign)
 
 
 def test_a_server_out_of_memory_lets_go_of_a_row_whose_next_holder_has_to_wait_for_the_model(

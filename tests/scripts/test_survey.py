@@ -14,19 +14,6 @@ def summaries(bench: Bench) -> list[list[str]]:
     return [fields[start : start + FIELDS] for start in range(0, len(fields), FIELDS)]
 
 
-def everything(bench: Bench) -> dict[bytes, object]:
-    """What each key holds and when it ends; not its DUMP, in whose order Redis moves a hash's fields as it grows."""
-    client = bench.client
-    read = {
-        b"hash": client.hgetall,
-        b"zset": lambda key: client.zrange(key, 0, -1, withscores=True),
-    }
-    return {
-        key: (client.pexpiretime(key), read[client.type(key)](key))
-        for key in client.scan_iter(match=f"*{bench.prefix}*")
-    }
-
-
 def test_a_free_lock_has_no_summary(bench: Bench) -> None:
     assert [] == summaries(bench)
     bench.acquire("me")
@@ -41,12 +28,3 @@ def test_the_first_waiter_is_the_one_that_stands_first(bench: Bench) -> None:
     ((name, waiting, since, holding, held, ends, lease, *_),) = summaries(bench)
     assert (bench.name, "2", "1") == (name, waiting, holding)
     assert int(held) <= int(since) < int(ends) == int(held) + int(lease)
-
-
-def test_a_survey_changes_nothing(bench: Bench) -> None:
-    bench.acquire("me")
-    bench.queue_up("you")
-    before = everything(bench)
-    summaries(bench)
-    assert before
-    assert before == everything(bench)
