@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from typing import Any
 
@@ -22,6 +21,7 @@ from redis_locks import (
 )
 from tests.elsewhere import is_free
 from tests.support import leases
+from tests.support.children import in_a_child
 from tests.support.connections import listening
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, let_go, until
 
@@ -264,14 +264,7 @@ def test_a_dropped_nested_hold_leaves_the_outer_one(name: str, server_side: Obse
 
 def test_a_forked_child_has_none_of_its_parent_s_holds(name: str) -> None:
     with Lock(name):
-        child = os.fork()
-        if not child:
-            taken = 1
-            try:
-                taken = int(Lock(name).acquire(wait=0) is not None)
-            finally:
-                os._exit(taken)
-        assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert "None" == in_a_child(lambda: Lock(name).acquire(wait=0))
 
 
 def test_a_locked_function_may_call_itself(name: str) -> None:

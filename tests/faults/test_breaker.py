@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from tests.support.breakers import (
     open_it,
     stopped,
 )
+from tests.support.children import in_a_child
 from tests.support.connections import backend_for, run_blocking
 from tests.support.keys import keys_of
 from tests.support.stored import holder
@@ -346,17 +346,7 @@ def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, name: 
     lock = Lock(name, using=url)
     with stopped(server):
         open_it(lock, url)
-        told, tell = os.pipe()
-        child = os.fork()
-        if not child:
-            with suppress(BaseException):
-                took = fails(lock, 5)
-                os.write(tell, f"{took < AT_ONCE} {is_probing(url)}".encode())
-            os._exit(0)
-        os.waitpid(child, 0)
-        os.close(tell)
-        assert b"True True" == os.read(told, 100)
-        os.close(told)
+        assert "(True, True)" == in_a_child(lambda: (fails(lock, 5) < AT_ONCE, is_probing(url)))
     until(lambda: works(lock))
 
 

@@ -14,6 +14,7 @@ from redis_locks import Lock, LockNotHeld
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.processes import Crew
 from tests.support import leases
+from tests.support.children import in_a_child
 from tests.support.keys import new_token
 from tests.support.world import Observer, Threads
 
@@ -75,24 +76,6 @@ def test_a_stopped_waiter_delays_the_queue_by_its_lease_at_most(crew: Crew, name
     assert not stopped.ask("is_lost")["is_lost"]
 
 
-def _in_a_child(work) -> str:
-    """Fork, run `work` in the child and return what it said."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            said = str(work())
-        except BaseException as error:  # noqa: BLE001 - said by name
-            said = type(error).__name__
-        os.write(writing, said.encode())
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        said = pipe.read()
-    os.waitpid(child, 0)
-    return said
-
-
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
     redis_server: EmbeddedServer, name: str, client
@@ -100,12 +83,12 @@ def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
     server_side = Observer(client)
     hold = Lock(name, lease=3).acquire()
     assert hold is not None
-    assert "LockNotHeld" == _in_a_child(hold.release)
-    assert "LockNotHeld" == _in_a_child(lambda: hold.extend(5))
-    assert "LockNotHeld" == _in_a_child(hold.check)
-    assert "True" == _in_a_child(lambda: hold.is_lost)
-    assert "0" == _in_a_child(lambda: leases.renewed_beside(hold))
-    assert "None" == _in_a_child(lambda: Lock(name).acquire(wait=0))
+    assert "LockNotHeld" == in_a_child(hold.release)
+    assert "LockNotHeld" == in_a_child(lambda: hold.extend(5))
+    assert "LockNotHeld" == in_a_child(hold.check)
+    assert "True" == in_a_child(lambda: hold.is_lost)
+    assert "0" == in_a_child(lambda: leases.renewed_beside(hold))
+    assert "None" == in_a_child(lambda: Lock(name).acquire(wait=0))
     assert hold.token == server_side.holder(name)
     assert not hold.is_lost
     leases.until_renewed(hold)
@@ -118,7 +101,7 @@ def test_a_forked_child_that_leaves_its_parents_block_leaves_the_lock_alone(
 ) -> None:
     block = Lock(name).hold()
     with block as hold:
-        assert "None" == _in_a_child(lambda: block.__exit__(None, None, None))
+        assert "None" == in_a_child(lambda: block.__exit__(None, None, None))
         assert hold.token == Observer(client).holder(name)
     with pytest.raises(LockNotHeld):
         hold.check()
@@ -135,7 +118,7 @@ def test_a_forked_child_acquires_with_tokens_and_connections_of_its_own(
     with Lock(name):
         pass
     here = {new_token() for _ in range(3)}
-    child = set(_in_a_child(work).split())
+    child = set(in_a_child(work).split())
     assert 2 == len(child)
     assert not child & here
     with Lock(name, wait=0):
@@ -150,8 +133,8 @@ def test_a_fork_while_another_thread_waits_leaves_the_waiter_in_place(
     assert hold is not None
     waiter = Threads().start(Lock(name, lease=5).acquire, wait=20)
     Observer(client).until_waiters(name, 1)
-    assert "None" == _in_a_child(lambda: Lock(name).acquire(wait=0))
-    assert "0" == _in_a_child(lambda: len(threading.enumerate()) - 1)
+    assert "None" == in_a_child(lambda: Lock(name).acquire(wait=0))
+    assert "0" == in_a_child(lambda: len(threading.enumerate()) - 1)
     assert 1 == Observer(client).waiters(name)
     hold.release()
     granted = waiter.result(20)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +15,7 @@ from django.core.exceptions import ImproperlyConfigured
 from redis_locks import optimistic
 from redis_locks.testing.server import EmbeddedServer
 from tests.optimistic.sides import Adding, Pipe, Side
+from tests.support.children import in_a_child
 from tests.support.interrupts import sweep
 
 
@@ -286,10 +286,7 @@ def test_a_forked_child_has_connections_of_its_own(name: str) -> None:
         return found + 1
 
     assert 1 == optimistic.run(add, name)
-    child = os.fork()
-    if not child:
-        os._exit(0 if optimistic.run(add, name) == 2 else 1)
-    assert 0 == os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert "2" == in_a_child(lambda: optimistic.run(add, name))
     assert 3 == optimistic.run(add, name)
 
 

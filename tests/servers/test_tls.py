@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from redis_locks import Lock, LockBackendError
 from tests.optimistic.sides import Adding, Side
 from tests.servers.tls import HOST, Certificates, TlsServer, with_own_tls, with_terminator
 from tests.support import stored
+from tests.support.children import in_a_child
 from tests.support.world import Observer, Tasks, World, held, keys_of, until
 
 DJANGO = "django.core.cache.backends.redis.RedisCache"
@@ -118,14 +118,7 @@ def test_a_fork_leaves_the_parent_s_encrypted_connection_alone(
 ) -> None:
     lock = Lock(name, using=tls.url())
     hold = lock.acquire()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            hold.release()  # not the child's
-        except BaseException:  # noqa: BLE001 - whatever it is
-            os._exit(0)
-        os._exit(1)
-    assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert "LockNotHeld" == in_a_child(hold.release)
     hold.check()
     hold.release()
     assert set() == server_side.left_of(name)

@@ -19,6 +19,7 @@ from redis_locks.statistics import LockStatistics
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.signals.conftest import deadlocked
+from tests.support.children import in_a_child
 from tests.support.connections import backend_for
 from tests.support.events import Teller, count_hold
 from tests.support.keys import index_key
@@ -352,12 +353,13 @@ def test_much_is_counted_before_the_memory_fills() -> None:
 def test_a_child_does_not_send_what_its_parent_counted() -> None:
     with Lock("a"):
         pass
-    child = os.fork()
-    if not child:
+
+    def send() -> bool:
         empty = not collector._tallies and collector._thread is None
         flush()
-        os._exit(0 if empty else 1)
-    assert 0 == os.waitpid(child, 0)[1]
+        return empty
+
+    assert "True" == in_a_child(send)
     assert 1 == figures().acquired
 
 

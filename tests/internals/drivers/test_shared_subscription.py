@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import ALONE, FEW
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import stored
+from tests.support.children import in_a_child
 from tests.support.world import PATIENCE, Observer, Threads, held, keys_of, until
 
 NO_POOL: Any = None
@@ -171,19 +171,17 @@ def test_a_forked_child_shares_nothing_with_the_threads_of_its_parent(
     with private_server.client() as client:
         workers = threads_of(private_server, name, ALONE * 3, _cycle)
         Observer(client).until_waiters(name, ALONE * 3)
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                others = threads_of(private_server, name, ALONE * 3, _cycle)
-                status = 0 if len({each.result(PATIENCE) for each in others}) == 12 else 2
-            finally:
-                os._exit(status)
+
+        def others() -> int:
+            cycles = threads_of(private_server, name, ALONE * 3, _cycle)
+            return len({each.result(PATIENCE) for each in cycles})
+
+        child = Threads().start(in_a_child, others)
         Observer(client).until_waiters(name, ALONE * 6)
         hold.release()
         for worker in workers:
             worker.result(PATIENCE)
-        assert (child, 0) == os.waitpid(child, 0)
+        assert str(ALONE * 3) == child.result(PATIENCE)
         assert set() == Observer(client).left_of(name)
 
 
