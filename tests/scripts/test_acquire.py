@@ -69,14 +69,6 @@ def test_a_repeated_acquire_renews_a_place_that_is_about_to_expire(bench: Bench)
     assert bench.client.pttl(bench.keys.lock) > 6000
 
 
-def test_the_first_waiter_that_asks_gets_a_lock_whose_lease_ended(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b", "c")
-    bench.end_lease()
-    assert "1" == bench.acquire("b", wait=FOR_EVER)[0]
-    assert ("b", ["c"]) == (bench.holder(), bench.queued())
-
-
 @pytest.mark.parametrize("wait", [0, FOR_EVER])
 def test_a_newcomer_does_not_overtake_a_waiter_that_listens(bench: Bench, wait: int) -> None:
     bench.acquire("a")

@@ -74,21 +74,10 @@ def bench(client: redis.Redis, name: str) -> Iterator[Bench]:
     made.close()
 
 
-def test_a_timeout_becomes_the_key_s_expiry(bench: Bench) -> None:
-    assert GRANTED == bench.acquire("a", timeout=5_000)
-    assert 4_000 < bench.client.pttl(bench.keys.lock) <= 5_000
-
-
 def test_the_same_acquire_with_a_token_of_the_user_s_is_granted_again(bench: Bench) -> None:
     assert [GRANTED] * 2 == [bench.acquire("a", token=GIVEN) for _ in range(2)]
     assert bench.acquire("b", token=GIVEN) == OUT
     assert 0 < bench.client.pttl(bench.keys.grant) <= CONFIRM_MS
-
-
-def test_release_of_a_token_of_the_user_s_leaves_nothing(bench: Bench) -> None:
-    bench.acquire("a", token=GIVEN)
-    assert 1 == bench.release(GIVEN)
-    assert set() == bench.left()
 
 
 def test_who_does_not_stay_gets_no_place(bench: Bench) -> None:
@@ -102,15 +91,6 @@ def test_who_stays_learns_its_place_and_keeps_it(bench: Bench) -> None:
     assert [1, 2, 1, 2] == [bench.acquire(waiter, stay=True) for waiter in "bcbc"]
     assert ["b", "c"] == bench.queued()
     assert 0 < bench.client.pttl(bench.keys.queue) <= KEPT_MS
-
-
-def test_who_stays_no_longer_leaves_the_queue(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b", "c")
-    assert OUT == bench.acquire("b")
-    assert ["c"] == bench.queued()
-    assert OUT == bench.acquire("c")
-    assert {"lock"} == bench.left()
 
 
 def test_what_was_handed_over_expires_soon_unless_it_is_taken(bench: Bench) -> None:
@@ -134,14 +114,6 @@ def test_a_token_of_the_user_s_is_handed_over_to_one_waiter_only(bench: Bench) -
     assert 1 == bench.acquire("c", token=GIVEN, stay=True)
 
 
-def test_release_skips_who_listens_no_more(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("dead", listen=False)
-    bench.queue_up("b")
-    bench.release("a")
-    assert ("b", []) == (bench.holder(), bench.queued())
-
-
 def test_release_frees_the_lock_when_only_the_dead_wait(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("dead", "gone", listen=False)
@@ -158,20 +130,6 @@ def crowd_of_dead(bench: Bench, *living: str) -> None:
     for number in range(MANY_DEAD):
         bench.acquire(f"dead{number}", stay=True)
     bench.queue_up(*living)
-
-
-def test_a_waiter_behind_the_dead_is_asked_to_ask_until_it_has_the_lock(bench: Bench) -> None:
-    crowd_of_dead(bench)
-    listener = bench.listen("b")
-    bench.acquire("b", stay=True)
-    bench.release("a")
-    asked = 0
-    while bench.holder() != "b":
-        assert b"b" == listener.get_message(timeout=5)["data"]
-        asked += 1
-        bench.acquire("b", stay=True)
-    assert 5 <= asked <= MANY_DEAD / 150
-    assert [] == bench.queued()
 
 
 def test_a_dead_last_waiter_does_not_hide_the_living_before_it(bench: Bench) -> None:
@@ -218,33 +176,6 @@ def test_release_with_another_token_leaves_everything_alone(bench: Bench) -> Non
     assert 0 == bench.release("x")
     assert 0 == bench.release("b")
     assert ("a", ["b"]) == (bench.holder(), bench.queued())
-
-
-def test_a_repeated_release_leaves_the_successor_alone(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    assert [1, 0] == [bench.release("a"), bench.release("a")]
-    assert "b" == bench.holder()
-
-
-@pytest.mark.parametrize("stay", [False, True])
-def test_whoever_finds_the_lock_free_hands_it_to_the_first_in_the_queue(
-    bench: Bench, stay: bool
-) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    bench.client.delete(bench.keys.lock)
-    assert (1 if stay else OUT) == bench.acquire("newcomer", stay=stay)
-    assert "b" == bench.holder()
-    assert GRANTED == bench.acquire("b", stay=True)
-
-
-def test_the_first_in_the_queue_takes_a_free_lock(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b", "c")
-    bench.client.delete(bench.keys.lock)
-    assert GRANTED == bench.acquire("b")
-    assert ("b", ["c"]) == (bench.holder(), bench.queued())
 
 
 def test_a_newcomer_takes_a_free_lock_for_which_only_the_dead_wait(bench: Bench) -> None:

@@ -10,7 +10,6 @@ from redis.exceptions import ResponseError
 
 from redis_locks.run_once import scripts
 from tests.scripts.bench import FOREIGN, WHO, Bench
-from tests.support.scripts import RELEASE
 
 KEPT = 5_000
 
@@ -56,14 +55,6 @@ def bench(client: redis.Redis, name: str) -> Iterator[RunBench]:
     assert [] == made.keys_without_expiry()
 
 
-def test_a_token_that_begins_twice_has_one_attempt_and_one_fencing_token(bench: RunBench) -> None:
-    bench.fail(bench.begin("a") and "a")
-    first = bench.begin("b")
-    assert ["begun", "2"] == first[:2]
-    assert "broken" == first[3]
-    assert first == bench.begin("b")
-
-
 def test_a_token_whose_lease_ended_before_it_asked_again_keeps_its_attempt(bench: RunBench) -> None:
     first = bench.begin("a")
     bench.end_lease()
@@ -88,15 +79,6 @@ def test_beginning_again_lengthens_the_lease_and_never_shortens_it(bench: RunBen
     assert 80_000 < bench.lease_left()
 
 
-def test_begin_tells_who_is_at_it_and_until_when(bench: RunBench) -> None:
-    bench.begin("a")
-    word, attempt, now, ends, *claim = bench.begin("b")
-    assert ("locked", "1") == (word, attempt)
-    assert 59_000 < int(ends) - int(now) <= 60_000
-    assert WHO.split(" ")[-1] == claim[-1]
-    assert ["a"] == [bench.holder()]
-
-
 def test_begin_hands_a_free_lock_to_a_waiter_before_it_takes_it(bench: RunBench) -> None:
     bench.listen("b")
     bench.begin("a")
@@ -104,19 +86,6 @@ def test_begin_hands_a_free_lock_to_a_waiter_before_it_takes_it(bench: RunBench)
     bench.end_lease()
     assert "locked" == bench.begin("c")[0]
     assert "b" == bench.holder()
-
-
-def test_whom_the_queue_made_the_holder_hands_a_job_that_is_done_on(bench: RunBench) -> None:
-    for token in "bc":
-        bench.listen(token)
-    bench.begin("a")
-    bench.queue_up("b", "c")
-    assert bench.done("a", 1, "[1, 2]")
-    assert "b" == bench.holder()
-    assert ["done", "1", "[1,", "2]"] == bench.begin("b")
-    assert "c" == bench.holder()
-    assert "done" == bench.begin("c")[0]
-    assert bench.holder() is None
 
 
 def test_whom_the_queue_made_the_holder_hands_an_exhausted_job_on(bench: RunBench) -> None:
@@ -127,25 +96,6 @@ def test_whom_the_queue_made_the_holder_hands_an_exhausted_job_on(bench: RunBenc
     assert bench.fail("a")
     assert ["exhausted", "1", "broken"] == bench.begin("b", most=1)
     assert "c" == bench.holder()
-
-
-@pytest.mark.parametrize("word", ["done", "exhausted"])
-def test_finding_nothing_to_do_changes_nothing(bench: RunBench, word: str) -> None:
-    bench.begin("a", most=1)
-    assert bench.done("a") if word == "done" else bench.fail("a")
-    before = bench.known(), bench.all_keys()
-    assert word == bench.begin("b", most=1)[0]
-    assert before == (bench.known(), bench.all_keys())
-
-
-@pytest.mark.parametrize("verdict", ["done", "fail"])
-def test_a_verdict_may_be_repeated(bench: RunBench, verdict: str) -> None:
-    bench.begin("a")
-    give = getattr(bench, verdict)
-    assert give("a")
-    before = bench.known()
-    assert give("a")
-    assert before == bench.known()
 
 
 @pytest.mark.parametrize("verdict", ["done", "fail"])
@@ -171,13 +121,6 @@ def test_only_the_holder_writes_a_verdict(bench: RunBench, verdict: str) -> None
     assert before == bench.known()
 
 
-def test_an_attempt_whose_hold_was_released_by_an_operator_is_over(bench: RunBench) -> None:
-    bench.begin("a")
-    assert bench.words(RELEASE, "a") == ["1"]
-    assert not bench.done("a")
-    assert ["failed", "1", ""] == bench.status()
-
-
 def test_extending_lengthens_the_record_with_the_lease_and_never_shortens_it(
     bench: RunBench,
 ) -> None:
@@ -195,17 +138,6 @@ def test_extending_without_a_record_extends_the_hold(bench: RunBench) -> None:
     bench.client.delete(bench.record)
     assert "1" == bench.extend("a", 60_000)[0]
     assert 50_000 < bench.lease_left()
-
-
-def test_the_status_of_a_dead_attempt_is_failed_without_an_error(bench: RunBench) -> None:
-    assert ["new", "0", ""] == bench.status()
-    bench.begin("a")
-    assert ["running", "1"] == bench.status()[:2]
-    bench.fail("a")
-    assert ["failed", "1", "broken"] == bench.status()
-    bench.begin("b")
-    bench.end_lease()
-    assert ["failed", "2", ""] == bench.status()
 
 
 def test_a_dead_attempt_does_not_pass_the_error_of_the_one_before_on(bench: RunBench) -> None:
