@@ -13,14 +13,6 @@ from tests.scripts.test_detect import LOOK
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
 INTENTS = [f"intent:{mode}" for mode in ROW_MODES]
 
-# PostgreSQL's Table 13.3: an X where the two row-level locks conflict.
-TABLE = {
-    "key_share": " .  .  .  X",
-    "shared": " .  .  X  X",
-    "no_key": " .  X  X  X",
-    "exclusive": " X  X  X  X",
-}
-
 
 def queue_of(bench: Bench, name: str) -> list[str]:
     return [
@@ -36,31 +28,6 @@ def test_the_scripts_table_is_that_of_python(bench: Bench, held: str) -> None:
         assert "1" == bench.acquire("a", mode=held, names=names)[0]
         granted = bench.acquire("b", mode=wanted, names=names)[0] == "1"
         assert granted == (not modes.excludes(held, wanted))
-
-
-@pytest.mark.parametrize("held", ROW_MODES)
-def test_rows_exclude_each_other_as_postgresqls_do(bench: Bench, held: str) -> None:
-    assert lock(bench, "a", A, held)
-    for token, wanted in zip("wxyz", ROW_MODES, strict=True):
-        free = TABLE[wanted].split()[ROW_MODES.index(held)] == "."
-        assert lock(bench, token, A, wanted) == free
-        bench.release(token, names=A)
-        assert lock(bench, token, B, wanted)  # another row of the model
-        assert bench.release(token, names=B)
-
-
-@pytest.mark.parametrize("held", ROW_MODES)
-def test_a_model_and_its_rows_exclude_each_other_by_the_same_table(bench: Bench, held: str) -> None:
-    for wanted in ROW_MODES:
-        free = TABLE[wanted].split()[ROW_MODES.index(held)] == "."
-        assert lock(bench, "a", A, held)
-        assert (bench.acquire("b", mode=wanted, names=["M"])[0] == "1") == free
-        assert bench.release("a", names=A)
-        bench.release("b", names=["M"])
-        assert bench.acquire("b", mode=wanted, names=["M"])[0] == "1"
-        assert lock(bench, "a", A, held) == free
-        for token, names in (("a", A), ("b", ("M",))):
-            bench.release(token, names=names)
 
 
 def test_who_waits_for_a_row_keeps_nobody_from_another(bench: Bench) -> None:

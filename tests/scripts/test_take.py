@@ -18,18 +18,6 @@ def take(
     return taken
 
 
-def test_what_is_free_is_taken_up_to_the_limit(bench: Bench) -> None:
-    lock(bench, "a", A)
-    assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1)
-    assert ["3"] == take(bench, "u", "1,2 1,3 1,4")
-    assert [] == take(bench, "v", "1,2 1,3 1,4")
-    assert ["t"] == bench.holders("M:b")
-    assert ["u"] == bench.holders("M:c")
-    assert {"a", "t", "u"} == set(bench.holders("M"))
-    assert bench.release("t", names=B)
-    assert ["2"] == take(bench, "w", "1,2 1,3 1,4")
-
-
 def test_a_group_is_taken_whole_or_not_at_all(bench: Bench) -> None:
     lock(bench, "a", B)
     assert ["2"] == take(bench, "t", "1,2,3 1,2,4")
@@ -44,10 +32,6 @@ def test_a_group_without_locks_is_free(bench: Bench) -> None:
     assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2)
     assert ["1", "2"] == take(bench, "u", "1,3 - 1,4", most=2, first=False)
     assert ["u"] == bench.holders("M:b")
-
-
-def test_groups_of_one_token_may_share_a_lock(bench: Bench) -> None:
-    assert ["1", "2"] == take(bench, "t", "1,2,4 1,3,4")
 
 
 def test_nothing_is_taken_before_those_who_wait(bench: Bench) -> None:
