@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,32 +18,26 @@ from redis_locks import compat
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import CompatBlocking, RedisPyBlocking, World
+from tests.faults.processes import Worker
 from tests.support.world import PATIENCE, until
 
 GIVEN = "given"
-Start = Callable[..., "subprocess.Popen[bytes]"]
+Start = Callable[..., Worker]
+SCRIPT = str(Path(__file__).with_name("worker.py"))
 
 
 @pytest.fixture
 def start(redis_server: EmbeddedServer, name: str) -> Iterator[Start]:
     """Start processes that use the lock `name`; all are gone afterwards."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[Worker] = []
 
-    def run(kind: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("worker.py"))]
-        started.append(
-            subprocess.Popen(
-                [*command, redis_server.url, name, kind, *arguments],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-            )
-        )
+    def run(kind: str, *arguments: str) -> Worker:
+        started.append(Worker(redis_server.url, SCRIPT, name, kind, *arguments))
         return started[-1]
 
     yield run
-    for process in started:
-        process.kill()
-        process.communicate()
+    for worker in started:
+        worker.close()
 
 
 @pytest.fixture
@@ -53,10 +45,6 @@ def django_cache(redis_server: EmbeddedServer, settings: Any) -> None:
     """django-redis's cache on the test's server, whoever made one before."""
     backend = {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": redis_server.url}
     settings.CACHES = {"default": backend}
-
-
-def held(process: subprocess.Popen[bytes]) -> None:
-    assert b"held\n" == process.stdout.readline()
 
 
 def test_while_theirs_hold_ours_do_not_and_the_other_way_round(
@@ -187,9 +175,8 @@ def test_processes_of_all_kinds_lose_no_update(
     start: Start, client: redis.Redis, server_side: Observer, name: str
 ) -> None:
     kinds = ("compat", "redis-py", "compat", "django-redis", "compat-async")
-    processes = [start(kind, "count", "60") for kind in kinds]
-    for process in processes:
-        assert 0 == process.wait(PATIENCE * 2)
+    for worker in [start(kind, "count", "60") for kind in kinds]:
+        assert "done" == worker.answer(PATIENCE * 2)
     assert 60 * len(kinds) == int(client.get(f"count:{name}"))
     assert set() == server_side.keys()
 
@@ -199,10 +186,9 @@ def test_processes_of_all_kinds_lose_no_update(
 def test_a_killed_holder_blocks_for_its_timeout_at_most(
     start: Start, ours: World, client: redis.Redis, name: str, kind: str
 ) -> None:
-    process = start(kind, "hold")
-    held(process)
-    process.kill()
-    process.wait()
+    worker = start(kind, "hold")
+    assert "held" == worker.answer()
+    worker.kill()
     client.pexpire(name, 300)  # the rest of its timeout
     assert ours.lock(name).acquire(blocking_timeout=PATIENCE)
 
@@ -212,12 +198,11 @@ def test_a_killed_waiter_is_skipped_at_once(
 ) -> None:
     holder = ours.lock(name)
     holder.acquire()
-    process = start("compat", "hold")
+    worker = start("compat", "hold")
     server_side.until_heard(1)
     waiting = ours.lock(name).start("acquire")
     server_side.until_heard(2)
-    process.kill()
-    process.wait()
+    worker.kill()
     holder.release()
     released = time.monotonic()
     assert waiting.result(PATIENCE) is True
@@ -230,17 +215,17 @@ def test_a_stopped_waiter_delays_the_next_by_two_seconds_at_most_and_waits_on(
 ) -> None:
     holder, successor = ours.lock(name), ours.lock(name, thread_local=False)
     holder.acquire()
-    process = start("compat", "hold")
+    worker = start("compat", "hold")
     server_side.until_heard(1)
     waiting = successor.start("acquire")
     server_side.until_heard(2)
-    process.send_signal(signal.SIGSTOP)
+    worker.send(signal.SIGSTOP)
     holder.release()
     released = time.monotonic()
     assert waiting.result(PATIENCE) is True
     assert time.monotonic() - released < 4
-    process.send_signal(signal.SIGCONT)
+    worker.send(signal.SIGCONT)
     server_side.until_heard(1)
     assert successor.owned()
     successor.release()
-    held(process)
+    assert "held" == worker.answer()

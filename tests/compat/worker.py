@@ -1,12 +1,13 @@
 """A real process that uses one kind of lock.
 
-``worker.py URL NAME KIND count ROUNDS`` reads and writes a counter inside the lock.
-``worker.py URL NAME KIND hold`` acquires, prints "held" and waits to be killed or told to go.
+``worker.py URL NAME KIND count ROUNDS`` reads and writes a counter inside the lock, and says "done".
+``worker.py URL NAME KIND hold`` acquires, says "held" and waits to be killed or told to go.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -25,6 +26,11 @@ import redis.asyncio as aioredis  # noqa: E402
 from django.core.cache import cache  # noqa: E402
 
 from redis_locks import compat  # noqa: E402
+
+
+def say(what: str) -> None:
+    sys.stdout.write(f"{json.dumps(what)}\n")
+    sys.stdout.flush()
 
 
 def make(kind: str, url: str, name: str) -> Any:
@@ -64,13 +70,14 @@ def main(url: str, name: str, kind: str, do: str, rounds: str = "0") -> None:
     if do == "hold":
         lock = make(kind, url, name)
         with lock:
-            sys.stdout.write("held\n")
-            sys.stdout.flush()
+            say("held")
             sys.stdin.readline()
-    elif kind == "compat-async":
+        return
+    if kind == "compat-async":
         asyncio.run(async_count(url, name, int(rounds)))
     else:
         count(url, name, kind, int(rounds))
+    say("done")
 
 
 if __name__ == "__main__":

@@ -308,16 +308,6 @@ def test_plain_commands_may_come_from_a_generator(
     assert b"3" == client.get(f"data:{name}")
 
 
-def test_plain_commands_of_a_lost_hold_are_not_applied(
-    world: World, name: str, client: redis.Redis
-) -> None:
-    hold = held(world, Lock(name))
-    inspection.force_release(name)
-    with pytest.raises(LockLost):
-        world.do(hold, "commit", [("INCR", f"data:{name}")])
-    assert not client.exists(f"data:{name}")
-
-
 @pytest.mark.parametrize(
     ("commands", "error", "message"),
     [

@@ -26,10 +26,10 @@ def _run() -> None:
 
 
 class Worker:
-    """A process that runs worker.py, or another script of this directory."""
+    """A process that runs worker.py, or another script of this directory or elsewhere."""
 
     def __init__(self, url: str, script: str = "worker.py", *arguments: str) -> None:
-        path = str(Path(__file__).with_name(script))
+        path = str(Path(__file__).parent / script)
         stdin, ours = os.pipe()
         theirs, stdout = os.pipe()
         self._process = Forked(_run, [path, url, *arguments], dict(os.environ), (stdin, stdout, 2))

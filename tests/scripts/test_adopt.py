@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from redis_locks import scripts
 from tests.scripts.bench import Bench
 
@@ -17,21 +15,6 @@ def adopted(
     fence: int = 0,
 ) -> list[str]:
     return bench.words(scripts.ADOPT, token, heir, lease, HEIR, fence, names=names)
-
-
-@pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:3"])
-def test_the_hold_gets_another_token_and_stays_what_it_is(bench: Bench, mode: str) -> None:
-    fence = bench.acquire("a", mode=mode, lease=10_000)[1]
-    bench.listen("waiter")
-    bench.queue_up("waiter")
-    done, now, ends, same = adopted(bench, "a", "b")
-    assert ("1", fence, 60_000) == (done, same, int(ends) - int(now))
-    assert ["b"] == bench.holders()
-    assert f" {mode} " in bench.holder_claim()
-    assert "worker-1" in bench.holder_claim()
-    assert not bench.release("a")
-    assert bench.release("b")
-    assert "waiter" == bench.holder()
 
 
 def test_the_hold_gets_the_fencing_token_that_it_has_by_now(bench: Bench) -> None:
@@ -52,13 +35,6 @@ def test_the_fencing_token_of_a_later_sharer_stays(bench: Bench) -> None:
     assert bench.release("b")
     assert bench.release("later")
     assert int(bench.acquire("c")[1]) > ahead
-
-
-def test_adopted_again_after_a_lost_reply_it_is_the_same(bench: Bench) -> None:
-    bench.acquire("a")
-    first = adopted(bench, "a", "b")
-    again = adopted(bench, "a", "b", lease=600_000)
-    assert ["1", first[2], first[3]] == [again[0], again[2], again[3]]
 
 
 def test_a_longer_lease_is_left(bench: Bench) -> None:

@@ -36,20 +36,3 @@ def test_a_hold_that_lasted_longer_ends_and_hands_on(bench: Bench, names: tuple[
     time.sleep(0.02)
     assert ["1"] == closed(bench, "a", 10, names)
     assert "waiter" == (bench.heard(ears) or [""])[0]
-
-
-def test_of_a_set_of_which_a_part_is_lost_the_rest_is_closed(bench: Bench) -> None:
-    bench.acquire("a", names=("a", "b"))
-    bench.words(scripts.FORCE_RELEASE, "operator", "a", names=("a",))
-    for _ in range(2):  # the reply may be lost
-        assert ["0"] == closed(bench, "a", 60_000, ("a", "b"))
-    assert "1" == bench.acquire("c", names=("a",))[0]
-    assert "1" != bench.acquire("d", names=("b",))[0]
-
-
-def test_the_first_waiter_is_told_to_ask_again_as_the_lease_ends_sooner(bench: Bench) -> None:
-    bench.acquire("a", lease=60_000)
-    ears = bench.listen("waiter")
-    bench.queue_up("waiter")
-    assert ["1"] == closed(bench, "a", 1000)
-    assert ["waiter", "-2"] == (bench.heard(ears) or [])[:2]

@@ -28,16 +28,6 @@ def test_one_that_shares_the_lock_shares_it_no_more(bench: Bench, mode: str) -> 
     assert ["w"] == bench.holders()
 
 
-def test_it_is_done_once_however_often_it_is_asked_for(bench: Bench) -> None:
-    bench.acquire("a")
-    key = data(bench)
-    step = ("INCR", key), ("PEXPIRE", key, 60_000)
-    assert ["1"] == committed(bench, "a", *step)
-    bench.acquire("b")
-    assert ["1"] == committed(bench, "a", *step)
-    assert (b"1", "b") == (bench.client.get(key), bench.holder())
-
-
 def test_a_command_that_fails_is_told_again_too_and_those_after_it_run(bench: Bench) -> None:
     bench.acquire("a")
     key = data(bench)
