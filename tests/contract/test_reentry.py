@@ -275,12 +275,6 @@ def test_a_locked_function_may_call_itself(name: str) -> None:
     assert 0 == countdown(5)
 
 
-@pytest.mark.parametrize("reentrant", [None, 1, "yes"])
-def test_reentrant_is_true_false_or_thread(reentrant: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="reentrant must be True, False or 'thread'"):
-        Lock("x", reentrant=reentrant)
-
-
 def test_a_nested_hold_has_the_lease_of_the_outer_one(name: str) -> None:
     with Lock(name, lease=60), Lock(name, lease=1) as nested:
         assert nested.remaining > 50

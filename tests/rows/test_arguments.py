@@ -50,12 +50,9 @@ def rows_with_filtered_relation() -> Any:
 @pytest.mark.parametrize(
     ("what", "options", "message"),
     [
-        (rows, {"mode": "update"}, 'mode must be "exclusive", "no_key", "shared" or "key_share"'),
         (rows, {"nowait": True, "skip_locked": True}, "nowait and skip_locked exclude each other"),
         (rows, {"nowait": True, "wait": 5}, "nowait and wait exclude each other"),
         (rows, {"skip_locked": True, "wait": 5}, "skip_locked and wait exclude each other"),
-        (rows, {"wait": -1}, "wait must be"),
-        (rows, {"limit": 0}, "limit must be 1 or more, or None for all, not 0"),
         (
             rows,
             {"of": ["owner"]},
@@ -88,25 +85,10 @@ def test_a_wrong_value_is_named(what: Any, options: dict[str, Any], message: str
         lock_rows(what(), **options)
 
 
-@pytest.mark.parametrize(
-    ("what", "options", "message"),
-    [
-        (rows, {"mode": None}, "mode must be"),
-        (rows, {"limit": "5"}, "limit must be a whole number or None for all, not '5'"),
-        (rows, {"limit": True}, "limit must be a whole number"),
-        (rows, {"of": "entry"}, r"of must be a list or tuple .*, not 'entry'"),
-        (
-            lambda: Counter,
-            {},
-            r"\(ModelBase\): write Counter.objects.all\(\), or lock_model\(Counter\)",
-        ),
-        (lambda: "Counter", {}, "rows must be a queryset"),
-        (lambda: [1], {}, "rows must be a queryset"),
-    ],
-)
-def test_a_wrong_type_is_named(what: Any, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(TypeError, match=message):
-        lock_rows(what(), **options)
+def test_a_model_is_no_rows_of_it() -> None:
+    way = r"\(ModelBase\): write Counter.objects.all\(\), or lock_model\(Counter\)"
+    with pytest.raises(TypeError, match=way):
+        lock_rows(Counter)  # type: ignore[arg-type]
 
 
 def test_a_select_for_lock_is_refused_before_it_is_evaluated() -> None:

@@ -650,23 +650,6 @@ def test_tests_can_say_that_it_is_queued_already(name: str, make: Make) -> None:
     assert work.delay() is None
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "text"),
-    [
-        ({"until": "begin"}, ValueError, "until must be 'start' or 'end', not 'begin'"),
-        ({"on_duplicate": "raise"}, ValueError, "on_duplicate must be 'skip' or 'first'"),
-        ({"lease": 0}, ValueError, "lease must be between"),
-        ({"cooldown": -1}, ValueError, "cooldown must be between"),
-        ({"cooldown": "1"}, TypeError, "cooldown must be"),
-        ({"using": 1}, TypeError, "using must be a string or None"),
-        ({"database": ""}, ValueError, "database must be an alias"),
-    ],
-)
-def test_a_wrong_argument_is_named(options: Any, error: Any, text: str) -> None:
-    with pytest.raises(error, match=text):
-        unique_task("x", **options)
-
-
 def test_a_template_must_fit_the_task(make: Make) -> None:
     def work(order: int) -> None: ...
 
