@@ -146,27 +146,7 @@ def test_a_callable_may_name_any_number_of_commands(client: redis.Redis, name: s
 def work(pipe: Any, account: int) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("commands", "kind", "text"),
-    [
-        ([("INCR", "a")], ValueError, "read takes only commands that change nothing, not 'INCR'"),
-        ([("GET", "{pipe}")], ValueError, "read: .*pipe.*there are: account"),
-        ([("GET", "{")], ValueError, "read: "),
-        ("GET a", TypeError, "read must be a list of commands"),
-        (["GET"], TypeError, "read must be a list of commands"),
-        ([("GET", None)], TypeError, "a word of a command in read.*None"),
-    ],
-)
-def test_what_cannot_be_read_is_refused_when_decorating(
-    commands: Any, kind: type[Exception], text: str
-) -> None:
-    with pytest.raises(kind, match=text):
-        optimistic(watch="a", read=commands)(work)
-
-
-def test_run_refuses_to_write_in_place_of_a_read(
-    side: Side, client: redis.Redis, name: str
-) -> None:
-    with pytest.raises(ValueError, match="change nothing"):
-        side.run(Moving(name), name, read=[("INCR", name)])
-    assert not client.exists(name)
+@pytest.mark.parametrize("word", ["{pipe}", "{"])
+def test_a_template_that_does_not_fit_is_refused_when_decorating(word: str) -> None:
+    with pytest.raises(ValueError, match=r"^read: "):
+        optimistic(watch="a", read=[("GET", word)])(work)
