@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from redis_locks import Hold, Lock
-from redis_locks.testing.server import EmbeddedServer
 from tests.support.world import PATIENCE, Observer, Tasks, held
 
 pytestmark = pytest.mark.ci
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 async def _cancelled_after(lock: Lock, seconds: float, phases: list[str]) -> None:
@@ -119,33 +112,3 @@ def test_cancelling_twice_does_not_cut_the_cleaning_up_short(
     for _ in range(50):
         tasks.run(cancelled_twice())
         assert set() == server_side.left_of(name)
-
-
-@pytest.mark.parametrize("interrupts", [12, pytest.param(200, marks=pytest.mark.long)])
-@pytest.mark.parametrize("rivals", ["alone", "contended"])
-def test_interrupting_a_blocking_caller_leaves_hardly_ever_anything_behind(
-    redis_server: EmbeddedServer, name: str, rivals: str, interrupts: int
-) -> None:
-    done = subprocess.run(
-        [
-            sys.executable,
-            str(Path(__file__).with_name("interrupted.py")),
-            redis_server.url,
-            name,
-            str(interrupts),
-            rivals,
-        ],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=40,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stderr
-    seen = json.loads(done.stdout)
-    assert interrupts == seen["hits"]
-    # Python cannot close the few instructions between a grant and the block that uses it; an
-    # interrupt that hits them leaves the lock to its lease. Here everything aims at them.
-    assert seen["left"] <= max(6, interrupts * 0.06), done.stderr
-    assert seen["slowest"] < 5

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
-from types import FrameType
-from typing import Any
 
 import pytest
 
-from redis_locks.drivers import listener_thread
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.listener_thread import ListenerThread, Pin, connect_all_again
+from tests.support.interrupts import sweep
 from tests.support.world import PATIENCE, until
 
 
@@ -170,48 +167,30 @@ def test_only_a_connection_to_the_server_that_is_left_is_made_anew(links: list[S
     check_and_close(thread, links)
 
 
-@pytest.mark.parametrize("step", range(1, 60))
-def test_interrupted_while_it_opens_it_is_open_or_can_be_opened(
-    links: list[Silence], step: int
-) -> None:
-    """At each line and each return, also where it gives its mutex back."""
-
+def test_interrupted_while_it_opens_it_is_open_or_can_be_opened(links: list[Silence]) -> None:
     def connect() -> Silence:
         links.append(Silence())
         return links[-1]
 
     others = listening()  # of other tests
-    thread = ListenerThread(connect, print, print)
-    interrupted_at(step, thread.open)
-    thread.open()
-    until(lambda: 1 == len(listening() - others))
-    assert thread.is_open
-    assert links[-1].is_open
-    thread.close()
-    until(lambda: not listening() - others)
-    assert not links[-1].is_open
+    threads: list[ListenerThread] = []
 
+    def run() -> None:
+        threads.append(ListenerThread(connect, print, print))
+        threads[-1].open()
 
-def interrupted_at(step: int, run: Callable[[], None]) -> None:
-    """Run it, and raise KeyboardInterrupt at the so-manieth event in the module."""
-    count = 0
+    def check(where: str) -> None:
+        for thread in threads:
+            thread.open()
+            until(lambda: 1 == len(listening() - others))
+            assert thread.is_open, where
+            assert links[-1].is_open, where
+            thread.close()
+            until(lambda: not listening() - others)
+            assert not links[-1].is_open, where
+        threads.clear()
 
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        if frame.f_code.co_filename != listener_thread.__file__:
-            return None
-        count += 1
-        if count == step:
-            raise KeyboardInterrupt
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        with suppress(KeyboardInterrupt):
-            run()
-    finally:
-        sys.settrace(before)
+    sweep(run, 1, check)
 
 
 def listening() -> set[threading.Thread]:

@@ -33,7 +33,6 @@ for _elsewhere in (
     "test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another",
     "test_the_holder_takes_it_again_at_once_and_without_a_round_trip",
     "test_a_holder_is_told_at_once",
-    "test_interrupting_a_blocking_caller_leaves_hardly_ever_anything_behind",
     "test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock",
     "test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only",
     "test_reads_of_a_nested_hold_are_answered_now",
