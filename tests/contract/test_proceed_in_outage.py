@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.http import HttpRequest, HttpResponse
-from django.test import override_settings
 
 from redis_locks import (
     Hold,
@@ -25,29 +24,14 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
 from tests.support.breakers import silent
+from tests.support.outages import BRIEF, going_away, lines, proceeding
 from tests.support.world import World, held, until
-
-BRIEF = 3.0
-"""A lease that ends in an outage, in seconds."""
 
 
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
-    timeouts = {"REPLY_TIMEOUT": 1.0, "RELEASE_TIMEOUT": 0.5, "STATISTICS": False}
-    with (
-        EmbeddedServer(use_environment=False) as found,
-        override_settings(REDIS_LOCKS=timeouts),
-    ):
+    with going_away() as found:
         yield found
-
-
-def lines(caplog: pytest.LogCaptureFixture, text: str = "proceed") -> list[str]:
-    found = [each.getMessage() for each in caplog.records if each.name == "redis_locks"]
-    return [line for line in found if text in line]
-
-
-def proceeding(server: EmbeddedServer, name: str, **options: Any) -> Lock:
-    return Lock(name, using=server.url, on_unavailable="proceed", **options)
 
 
 def test_the_end_of_the_block_logs_once_and_does_not_raise(

@@ -15,42 +15,22 @@ from redis_locks import Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import increment, values
 from tests.support.breakers import silent
+from tests.support.outages import BRIEF, RELEASE, going_away, lines, proceeding
 from tests.support.world import until
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
-REPLY = 1.0
-"""Seconds in which the server of a busy machine answers; BRIEFLY where it is silent, and that is
-waited for.
-"""
+BRIEFLY = RELEASE
+"""Seconds where the server is silent, and that is waited for."""
 
-BRIEFLY = RELEASE = 0.5
 SLACK = 1.4
 """Seconds for a busy machine."""
-
-BRIEF = 3.0
-"""A lease that ends in an outage, in seconds. A third through, its renewal begins to wait for a
-reply.
-"""
 
 
 @pytest.fixture
 def server() -> Iterator[EmbeddedServer]:
-    timeouts = {"REPLY_TIMEOUT": REPLY, "RELEASE_TIMEOUT": RELEASE, "STATISTICS": False}
-    with (
-        EmbeddedServer(use_environment=False) as found,
-        override_settings(REDIS_LOCKS=timeouts),
-    ):
+    with going_away() as found:
         yield found
-
-
-def lines(caplog: pytest.LogCaptureFixture, text: str = "proceed") -> list[str]:
-    found = [each.getMessage() for each in caplog.records if each.name == "redis_locks"]
-    return [line for line in found if text in line]
-
-
-def proceeding(server: EmbeddedServer, name: str, **options: Any) -> Lock:
-    return Lock(name, using=server.url, on_unavailable="proceed", **options)
 
 
 def commit_in_outage(database: str, name: str, server: EmbeddedServer, *locks: Lock) -> None:

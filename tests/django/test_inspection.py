@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
@@ -12,22 +12,11 @@ import pytest
 import redis
 from django.test import override_settings
 
-from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
+from redis_locks import Lock, LockBackendError, inspection
 from redis_locks.inspection import LockInfo
 from tests.django.command_calls import run
 from tests.support.inspection import work_in_parts
-
-
-@contextmanager
-def held(name: str, **options: Any) -> Iterator[Hold]:
-    """Hold a lock which somebody else may release meanwhile."""
-    hold = Lock(name, **{"lease": 60, "renew": False} | options).acquire(wait=0)
-    assert hold
-    try:
-        yield hold
-    finally:
-        with suppress(LockLost):
-            hold.release()
+from tests.support.parties import held
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from redis_locks import scripts
 from tests.scripts.bench import Bench
 
@@ -22,16 +20,6 @@ def test_a_holder_whose_lease_ended_is_not_shown(bench: Bench) -> None:
     assert bench.holder() is None
 
 
-@pytest.mark.parametrize(("most", "shown"), [(0, []), (1, ["b"]), (2, ["b", "c"])])
-def test_no_more_waiters_are_shown_than_asked_for(
-    bench: Bench, most: int, shown: list[str]
-) -> None:
-    bench.acquire("a")
-    bench.queue_up("b", "c", "d")
-    _, waiting, _, _, line, _ = bench.inspect(most)
-    assert (3, shown) == (waiting, [token.decode() for token in line[::2]])
-
-
 def test_a_long_line_is_read_in_parts(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c", "d", "e", "f")
@@ -41,21 +29,6 @@ def test_a_long_line_is_read_in_parts(bench: Bench) -> None:
         *_, line, place = bench.run(scripts.INSPECT, "", 2, place, 0, 0)
         found.append(line[::2])
     assert [[b"b", b"c"], [b"e", b"f"]] == found
-
-
-def test_holders_are_read_in_parts(bench: Bench) -> None:
-    for place in range(5):
-        bench.acquire(f"reader{place}", mode="shared", lease=60_000 + 10_000 * place)
-
-    def part(ends: int, skip: int) -> tuple[list[bytes], int]:
-        held = bench.run(scripts.INSPECT, "", 2, "none", ends, skip)[3]
-        return held[::3], int(held[-2])
-
-    tokens, ends = part(0, 0)
-    assert [b"reader0", b"reader1"] == tokens
-    tokens, ends = part(ends, 1)
-    assert [b"reader2", b"reader3"] == tokens
-    assert [b"reader4"] == part(ends, 1)[0]
 
 
 def test_the_names_of_locks_whose_lease_has_ended_are_left_out(bench: Bench) -> None:
