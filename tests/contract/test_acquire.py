@@ -201,34 +201,6 @@ def test_one_lock_object_keeps_nested_blocks_of_its_users_apart(world: World, na
     assert 2 == len(set(tokens))
 
 
-@pytest.mark.parametrize(
-    "awkward",
-    [
-        "käse:🔒",
-        "*?[]",
-        "{}",
-        "a{b}c",
-        "line\nbreak",
-        " ",
-        "a b",
-        "%s %d",
-        "x" * 512,
-        "'\"\\",
-        "\u202e",
-    ],
-)
-def test_any_text_names_a_lock_of_its_own(
-    world: World, name: str, awkward: str, server_side: Observer
-) -> None:
-    full = (awkward + name)[:512] if len(awkward) < 400 else awkward
-    hold = held(world, Lock(full))
-    neighbour = held(world, Lock(name))
-    assert world.acquire(Lock(full), wait=0) is None
-    world.release(neighbour)
-    world.release(hold)
-    assert set() == server_side.left_of(full)
-
-
 def test_a_lock_that_was_used_is_copied_pickled_and_used_with_other_settings_as_a_new_one(
     world: World, name: str, settings: Any
 ) -> None:

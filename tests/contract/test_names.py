@@ -11,6 +11,7 @@ from tests.support.world import Observer, World, held, keys_of
 HOSTILE = [
     "a}{b", "{0}", "}:holder:x", "*", "?[a-z]", "a b", "a\r\nDEL x\r\n", "%s %d", "$5\r\n", "'; return 1 --",
     "]] .. redis.call('FLUSHALL') .. [[", "\x1b[2J", "\u202egpj", "é" * 200, "x:fence:y", "..", "/", "käse:🔒", " ", "'\"\\",
+    "{}", "a{b}c", "line\nbreak", "x" * 475,  # with the name of a test the longest that there may be
 ]  # fmt: skip
 
 
@@ -26,6 +27,7 @@ def test_any_text_is_just_a_name(
         server_side.until_waiters(each, 1)
         world.release(hold)
         world.release(waiter.result(20))
+        assert set() == server_side.left_of(each)
     assert [] == [
         key
         for key in client.scan_iter()
