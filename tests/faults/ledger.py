@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import redis
 
-# ARGV: fence, or 0 for a lock that has none. Reply: {balance, version}, or 0 if refused.
-_READ = """
+# ARGV: fence, or 0 for a lock that has none. Reply: 0 if refused.
+_TOUCH = """
 local fence = tonumber(ARGV[1])
 if fence > 0 then
   if fence < tonumber(redis.call("HGET", KEYS[1], "top") or "0") then
@@ -22,19 +22,15 @@ if fence > 0 then
   end
   redis.call("HSET", KEYS[1], "top", ARGV[1])
 end
-return {redis.call("HGET", KEYS[1], "balance") or "0", redis.call("HGET", KEYS[1], "version") or "0"}
+"""
+
+# ARGV: fence. Reply: {balance, version}, or 0 if refused.
+_READ = f"""{_TOUCH}
+return {{redis.call("HGET", KEYS[1], "balance") or "0", redis.call("HGET", KEYS[1], "version") or "0"}}
 """
 
 # ARGV: fence, new balance, amount, version that was read. Reply: 1, or 0 if refused.
-_WRITE = """
-local fence = tonumber(ARGV[1])
-if fence > 0 then
-  if fence < tonumber(redis.call("HGET", KEYS[1], "top") or "0") then
-    redis.call("HINCRBY", KEYS[1], "fenced_off", 1)
-    return 0
-  end
-  redis.call("HSET", KEYS[1], "top", ARGV[1])
-end
+_WRITE = f"""{_TOUCH}
 if (redis.call("HGET", KEYS[1], "version") or "0") ~= ARGV[4] then
   redis.call("HINCRBY", KEYS[1], "stale", 1)
 end

@@ -24,8 +24,8 @@ from django.db import connections  # noqa: E402
 from django.http import HttpRequest, HttpResponse  # noqa: E402
 from django.urls import path  # noqa: E402
 
-from redis_locks import Hold, Lock, LockError, redis_lock  # noqa: E402
-from tests.faults.worker import say  # noqa: E402
+from redis_locks import Hold, Lock, redis_lock  # noqa: E402
+from tests.faults.worker import say, serve  # noqa: E402
 from tests.ledger.models import Counter  # noqa: E402
 from tests.postgres import configured  # noqa: E402
 
@@ -102,14 +102,7 @@ class Ledger:
 
 def main(url: str, entry: str) -> None:
     with configured(json.loads(entry), "ledger") as alias:
-        ledger = Ledger(url, alias)
-        say(ready=os.getpid())
-        for line in sys.stdin:
-            do, options = json.loads(line)
-            try:
-                getattr(ledger, do)(**options)
-            except LockError as error:
-                say(error=type(error).__name__, message=str(error))
+        serve(Ledger(url, alias))
 
 
 if __name__ == "__main__":

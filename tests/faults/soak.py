@@ -37,9 +37,6 @@ _KEEPING = replace(
 )
 _LOSING = replace(_KEEPING, key="losing", options=())
 
-_KINDS_KEPT = {"index", "late", "looks", "long_waits"}
-"""The keys that outlast the last hold for a while, but for statistics."""
-
 
 def soak(
     acquires: int, *, losing: bool = False, calm: float = CALM, seed: int | None = None
@@ -78,7 +75,7 @@ def soak(
                 _say(cycles, acquires, said - started)
         seconds = time.monotonic() - started
         counts = arena.counts()
-        left = _left(arena)
+        left = stored.left_over(arena.control)
     growth = {name: samples.growth() for name, samples in memory.items()}
     failures = counts.failures()
     failures |= {
@@ -100,18 +97,6 @@ def soak(
         "keys left": left,
         "failures": failures,
     }
-
-
-def _left(arena: Arena) -> list[str]:
-    """Return the keys of locks that are there though nobody holds or waits."""
-    client = arena.control
-    found = [key for key in client.scan_iter("redis_locks{*", count=1000) if b"}:" in key]
-    return sorted(
-        key.decode()
-        for key in found
-        if key.split(b"}:")[1].partition(b":")[0].decode() not in _KINDS_KEPT
-        and not (b"}:lock:" in key and stored.is_idle(client, key))
-    )
 
 
 def _say(cycles: int, acquires: int, seconds: float) -> None:

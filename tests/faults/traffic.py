@@ -133,13 +133,7 @@ def traffic(acquires: int, *, deadlock_timeout: float = 0.05) -> dict[str, Any]:
         for process in workers:
             process.join()
         with server.client() as client:
-            left = sorted(
-                key.decode()
-                for key in client.scan_iter("redis_locks{*", count=1000)
-                if key.split(b"}:")[1].split(b":")[0]
-                not in {b"index", b"late", b"looks", b"long_waits"}
-                and not (b"}:lock:" in key and stored.is_idle(client, key))
-            )
+            left = stored.left_over(client)
     known = {"acquires", "looks", "exclusive", "shared", "set", "permit"}
     failures: dict[str, Any] = {kind: count for kind, count in counts.items() if kind not in known}
     failures |= {"false alarms": len(alarms)} if alarms else {}

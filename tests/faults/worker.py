@@ -119,8 +119,8 @@ class Commands:
         stress(self._url, **options)
 
 
-def main(url: str) -> None:
-    commands = Commands(url)
+def serve(commands: object) -> None:
+    """Do what the lines of standard input say, and answer each."""
     say(ready=os.getpid())
     for line in sys.stdin:
         do, options = json.loads(line)
@@ -135,4 +135,4 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    serve(Commands(sys.argv[1]))

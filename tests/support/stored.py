@@ -193,3 +193,18 @@ def set_lease_left(client: Any, lock: bytes, left_ms: int) -> None:
 def claims_of_waiters(client: Any, lock: bytes) -> list[bytes]:
     """Return the claims of the waiters in order."""
     return [claim_of_waiter(client, lock, token.decode()) for token in line(client, lock)]
+
+
+_KINDS_KEPT = {"index", "late", "looks", "long_waits"}
+"""The keys that outlast the last hold for a while, but for statistics."""
+
+
+def left_over(client: Any) -> list[str]:
+    """Return the keys of locks that are there though nobody holds or waits."""
+    found = [key for key in client.scan_iter("redis_locks{*", count=1000) if b"}:" in key]
+    return sorted(
+        key.decode()
+        for key in found
+        if key.split(b"}:")[1].partition(b":")[0].decode() not in _KINDS_KEPT
+        and not (b"}:lock:" in key and is_idle(client, key))
+    )
