@@ -158,8 +158,6 @@ def test_parentheses_may_not_be_forgotten() -> None:
     ("keys", "options", "text"),
     [
         ((), {}, "at least one key"),
-        (("",), {}, "a key to watch must not be empty"),
-        ((7,), {}, "a key to watch must be a string"),
         (("a",), {"operation_id": ""}, "operation_id must not be empty"),
         (("a",), {"escalate_to": "a", "attempts": 2}, "escalate_after=2"),
     ],
@@ -188,12 +186,6 @@ def test_run_watches_what_the_decorator_would(client: redis.Redis, name: str, on
 
 async def read_back(pipe: Any) -> None:
     await pipe.get("x")
-
-
-@pytest.mark.parametrize("watch", [5, [5], b"x", ""])
-def test_run_refuses_what_is_no_key(watch: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match="watch"):
-        optimistic.run(lambda pipe: None, watch=watch)
 
 
 def test_a_field_without_a_value_is_refused_at_the_call() -> None:

@@ -98,14 +98,6 @@ def test_a_select_for_lock_is_refused_before_it_is_evaluated() -> None:
         Entry.objects.select_for_lock(nowait=True, skip_locked=True)
 
 
-@pytest.mark.parametrize("model", [Counter.objects, "ledger.Counter", None, type])
-def test_only_a_model_can_be_locked_as_a_whole(model: Any) -> None:
-    with pytest.raises(
-        TypeError, match="model must be a model that has a table, such as Order, not"
-    ):
-        lock_model(model)
-
-
 @pytest.mark.parametrize("what", [Counter(), rows()])
 def test_rows_are_not_locked_as_a_model(what: Any) -> None:
     with pytest.raises(TypeError, match=r": lock rows by lock_rows\(\)"):

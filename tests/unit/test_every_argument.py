@@ -53,7 +53,7 @@ REFUSED: dict[str, list[Any]] = {
     "max_waiting": [*COUNT, -1],
     "max_hold": [*SECONDS, 0, None],
     "mode": ["update", "write", "", None, 5],
-    "model": [None, "ledger.Counter", object],
+    "model": [None, "ledger.Counter", object, type, Counter.objects],
     "more": [5, b"x", ""],
     "name": [*FUNCTION_OR_TEXT, ""],
     "names": ["x", 5, [5]],
