@@ -55,6 +55,9 @@ def locks(
 ) -> list[LockInfo]:
     """Return the locks that somebody holds or waits for, by name; blocks for some round trips.
 
+    The list leaves out a lock that a version with another protocol uses. `names` has it, and `lock`
+    raises for it.
+
     Args:
         using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the
             default.
@@ -80,6 +83,7 @@ def lock(name: str, *, using: str | None = None) -> LockInfo | None:
     """Return one lock, or None when nobody holds it or waits for it; blocks for a round trip.
 
     Raises:
+        ProtocolMismatch: A version of this package with another protocol uses the lock.
         LockBackendError: Redis could not be asked.
         TypeError: `name` is not a string.
         ValueError: `name` cannot name a lock.

@@ -45,6 +45,9 @@ class Snapshot(NamedTuple):
         return self.place == NO_PLACE and len(self.holders) >= self.holding
 
 
+_UNREADABLE: Final = Snapshot(0, 0, 0, (), ())
+
+
 class Summary(NamedTuple):
     """One lock in short; times in seconds, and 0 if there is none.
 
@@ -161,12 +164,14 @@ def _people(texts: str) -> list[Who]:
 async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
     """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip.
 
-    Among several locks, one that a version with another protocol uses looks free: we cannot read
-    it.
+    A lock that a version with another protocol uses looks free: we cannot read it.
     """
     calls = [(keys, argv("", most, "first", 0, 0)) for keys in locks]
     replies = await link.call_many(scripts.INSPECT, calls)
-    return [_snapshot(reply, alone=len(replies) == 1) for reply in replies]
+    return [
+        _UNREADABLE if isinstance(reply, ProtocolMismatch) else _snapshot(reply)
+        for reply in replies
+    ]
 
 
 async def inspect_part(
@@ -180,12 +185,10 @@ async def inspect_part(
     """
     call = (keys, argv("", most, place, ends_ms, skip))
     (reply,) = await link.call(scripts.INSPECT, call)
-    return _snapshot(reply, alone=True)
+    return _snapshot(reply)
 
 
-def _snapshot(reply: Any, *, alone: bool) -> Snapshot:
-    if isinstance(reply, ProtocolMismatch) and not alone:
-        return Snapshot(0, 0, 0, (), ())
+def _snapshot(reply: Any) -> Snapshot:
     if isinstance(reply, Exception):
         raise reply
     at_ms, waiting, holding, held, queue, place = reply

@@ -12,11 +12,13 @@ import pytest
 import redis
 from django.test import override_settings
 
-from redis_locks import Lock, LockBackendError, inspection
+from redis_locks import Lock, LockBackendError, ProtocolMismatch, inspection
 from redis_locks.inspection import LockInfo
 from tests.django.command_calls import run
+from tests.support import stored
 from tests.support.inspection import work_in_parts
 from tests.support.parties import held
+from tests.support.world import keys_of
 
 
 @contextmanager
@@ -75,6 +77,19 @@ def test_the_listing_shows_each_held_lock_by_name(name: str) -> None:
         found = [info.name for info in inspection.locks() if info.name.startswith(name)]
     assert sorted(names) == found
     assert not any(info.name.startswith(name) for info in inspection.locks())
+
+
+def test_no_listing_fails_at_the_only_lock_if_another_protocol_uses_it(
+    name: str, client: redis.Redis
+) -> None:
+    with held(name) as hold, stored.held_by_another_protocol(client, keys_of(name).lock):
+        assert [] == inspection.locks(names=[name])
+        assert name not in [info.name for info in inspection.locks()]
+        assert name in inspection.names()
+        assert name not in [holder.lock for holder in inspection.parties().holders]
+        assert hold.token not in run("list", "--format", "csv")
+        with pytest.raises(ProtocolMismatch):
+            inspection.lock(name)
 
 
 def test_a_crowd_is_read_and_ended_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ what is in it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _PLACE = re.compile(rb"-?\d+")
@@ -44,6 +46,15 @@ def set_fence(client: Any, lock: bytes, token: int) -> None:
 def set_state(client: Any, lock: bytes, state: list[bytes]) -> None:
     """Write the lock's own numbers; `_lock.lua` says what they are."""
     client.hset(lock, "state", b" ".join(state))
+
+
+@contextmanager
+def held_by_another_protocol(client: Any, lock: bytes) -> Iterator[None]:
+    """Let a lock that somebody holds look as if a version with another protocol had granted it."""
+    ours = client.hget(lock, "state").split()
+    set_state(client, lock, [b"2", *ours[1:]])
+    yield
+    set_state(client, lock, ours)
 
 
 def holder(client: Any, lock: bytes) -> bytes | None:
