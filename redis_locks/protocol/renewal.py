@@ -257,7 +257,7 @@ def note(
     else:
         # Its deadline may have passed meanwhile. If nobody has noticed, it may go on: the server
         # says that it never ended.
-        lease.renew(sent + left / 1000)
+        lease.renew(sent + left / 1000, sent)
     return None
 
 

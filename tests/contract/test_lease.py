@@ -154,6 +154,38 @@ def test_renewal_keeps_the_longer_lease_of_an_extended_hold(
     world.release(hold)
 
 
+def test_a_renewal_that_is_answered_after_an_extend_leaves_the_longer_lease(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name, lease=20))
+    with leases.renewal_answered_late(monkeypatch, hold):
+        world.extend(hold, 60)
+    assert hold.remaining > 30
+    world.release(hold)
+
+
+def test_a_renewal_that_is_answered_after_a_shorter_extend_counts(
+    world: World, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = held(world, Lock(name, lease=60))
+    before = leases.ends_at(hold)
+    with leases.renewal_answered_late(monkeypatch, hold):
+        world.extend(hold, 1)
+    assert leases.ends_at(hold) > before
+    world.release(hold)
+
+
+def test_a_renewal_after_an_extend_says_when_the_lease_ends_even_if_that_is_sooner(
+    world: World, name: str, client: redis.Redis
+) -> None:
+    hold = held(world, Lock(name, lease=20))
+    world.extend(hold, 600)
+    stored.end_lease_in(client, keys_of(name).lock, 5_000)  # as after a fail-over
+    leases.renew(hold)
+    assert hold.remaining < 30
+    world.release(hold)
+
+
 def test_a_hold_dropped_without_release_is_not_renewed_and_says_so(
     world: World, name: str, server_side: Observer
 ) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
+from redis_locks.drivers.base import run_blocking
+from redis_locks.protocol import renewal
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.renewal import note
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE, until
 
 
 def ends_at(hold: Any) -> float:
@@ -23,6 +27,33 @@ def until_renewed(hold: Any, *, by: float = 0.0) -> None:
     """Return once the lease ends more than `by` seconds later than it does now."""
     before = ends_at(hold)
     until(lambda: ends_at(hold) > before + by)
+
+
+def renew(hold: Any) -> None:
+    """Renew `hold` now, as the renewer does."""
+    run_blocking(renewal.renew(hold.backend.driver, [hold.lease]))
+
+
+@contextmanager
+def renewal_answered_late(monkeypatch: pytest.MonkeyPatch, hold: Any) -> Iterator[None]:
+    """The server renews `hold` before the block, and the holder hears of it after the block."""
+    asked, late = Event(), Event()
+
+    def note_late(*args: Any) -> Any:
+        asked.set()
+        assert late.wait(PATIENCE)
+        return note(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(renewal, "note", note_late)
+        thread = Thread(target=renew, args=(hold,))
+        thread.start()
+        try:
+            assert asked.wait(PATIENCE)
+            yield
+        finally:
+            late.set()
+            thread.join()
 
 
 def tell_lost(hold: Any) -> None:

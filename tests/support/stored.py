@@ -78,6 +78,12 @@ def set_lease_end(client: Any, lock: bytes, ends_ms: int) -> None:
     client.hset(lock, "holder", b"%b %d" % (token, ends_ms))
 
 
+def end_lease_in(client: Any, lock: bytes, milliseconds: int) -> None:
+    """Let the exclusive holder's lease end so long from now."""
+    seconds, microseconds = client.time()
+    set_lease_end(client, lock, seconds * 1000 + microseconds // 1000 + milliseconds)
+
+
 def end_lease(client: Any, lock: bytes) -> None:
     """Let the exclusive holder's lease end now."""
     set_lease_end(client, lock, 1)
