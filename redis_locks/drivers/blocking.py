@@ -346,11 +346,10 @@ class BlockingLink(ServerLink):
         Before Redis 7.0.10, `CLIENT REPLY SKIP` held back messages, too
         (https://github.com/redis/redis/pull/11875).
         """
-        hello = self._connection.handshake_metadata or {}
-        server, version = (
-            _text(hello.get(key.encode(), hello.get(key))) for key in ("server", "version")
-        )
-        return not (server == "redis" and re.fullmatch(r"7\.0\.\d", version))
+        told = self._connection.handshake_metadata or {}
+        hello = {_text(key): _text(value) for key, value in told.items()}
+        is_redis = hello.get("server") == "redis"
+        return not (is_redis and re.fullmatch(r"7\.0\.\d", hello.get("version", "")))
 
     def listens_parked(self) -> bool:
         """Whether it listens, from now on, where it is told of its turn; see `Link`."""
