@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping
-from inspect import isfunction, ismethod
+from contextlib import suppress
+from inspect import getclosurevars, isfunction, ismethod
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils.decorators import method_decorator
 
 from redis_locks.decorators.locked_function import LockedFunction
 from redis_locks.decorators.redis_lock import redis_lock
@@ -45,27 +48,43 @@ def initkwargs_of(view: Any) -> Mapping[str, Any]:
     return given or {}
 
 
-def decorated_in(thing: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """Yield each lock that decorates a function in there, and what it decorates.
+def decorated_in(thing: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield each lock that decorates a function in there, and that function.
 
     As far as can be seen.
     """
     yield from _decorated_in(thing, set())
 
 
-def _decorated_in(thing: Any, seen: set[int]) -> Iterator[tuple[Any, list[Any]]]:
+def _decorated_in(thing: Any, seen: set[int]) -> Iterator[tuple[Any, Any]]:
     if id(thing) in seen:
         return
     seen.add(id(thing))
-    parts = list(parts_of(thing))
-    for part in parts:
+    if isfunction(thing) and thing.__code__ is _METHOD.__code__:
+        yield from _locks_of_method(thing)
+    for part in parts_of(thing):
         if is_a(part, LockedFunction):
-            yield part.owner, [part.function]
-        elif is_a(part, redis_lock):  # method_decorator's, which decorates at each call
-            others = (type, redis_lock, LockedFunction)
-            yield part, [each for each in parts if callable(each) and not is_a(each, others)]
+            yield part.owner, part.function
         if is_a(part, LockedFunction) or (callable(part) and not is_a(part, (type, redis_lock))):
             yield from _decorated_in(part, seen)
+
+
+_METHOD = method_decorator(lambda method: method)(lambda _: None)
+"""What `method_decorator` makes of a method: all these functions have the same code."""
+
+
+def _locks_of_method(method: FunctionType) -> Iterator[tuple[Any, Any]]:
+    """Yield each lock that a `method_decorator` has, and what that decorates at each call."""
+    kept = getclosurevars(method).nonlocals
+    inside, inner = kept["method"], []
+    for decorator in kept["decorators"]:
+        if not is_a(decorator, redis_lock):
+            inner.append(decorator)
+            continue
+        while inner:
+            with suppress(Exception):  # a call of the view says what is wrong with it
+                inside = inner.pop(0)(inside)
+        yield decorator, inside
 
 
 def parts_of(thing: Any) -> Iterable[Any]:

@@ -78,9 +78,8 @@ def _of_mixin(route: Route, kind: type[RedisLockMixin], handlers: dict[str, str]
 
 
 def _of_decorators(thing: Any, keywords: frozenset[str]) -> Iterator[str]:
-    for lock, functions in decorated_in(thing):
-        for function in functions:
-            yield from _of_lock(lock, function, keywords)
+    for lock, function in decorated_in(thing):
+        yield from _of_lock(lock, function, keywords)
 
 
 def _of_lock(lock: Any, function: Any, keywords: frozenset[str]) -> Iterator[str]:

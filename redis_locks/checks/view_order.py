@@ -66,10 +66,10 @@ def _hints(view: Any) -> Iterator[str]:
     if kind is not None:
         yield from _hints_of_class(kind)
         places += [getattr(kind, name, None) for name in ("dispatch", *kind.http_method_names)]
-    for lock, functions in chain.from_iterable(map(decorated_in, places)):
-        if any(map(is_api_view, functions)):
+    for lock, function in chain.from_iterable(map(decorated_in, places)):
+        if is_api_view(function):
             yield f"Write {lock!r} below @api_view, or use RedisLockAPIMixin for a class"
-        elif any(hasattr(each, "login_url") for each in functions):
+        elif hasattr(function, "login_url"):
             # What user_passes_test and its relatives leave on a function.
             yield (
                 f"Write {lock!r} below the decorator that checks permissions, such as "

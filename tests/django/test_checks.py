@@ -16,6 +16,7 @@ from django.test import modify_settings, override_settings
 from django.urls import clear_url_caches, include, path, re_path
 from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from redis.sentinel import Sentinel
 from rest_framework.viewsets import ViewSet
@@ -254,6 +255,12 @@ class ReadOnly(RedisLockMixin, View):
 class Decorated(Handling): ...
 
 
+@method_decorator([redis_lock("account:{pk}"), never_cache], name="post")
+class DecoratedByAList(View):
+    def post(self, request: HttpRequest, pk: int) -> HttpResponse:
+        return HttpResponse()
+
+
 class Handler(View):
     @method_decorator(redis_lock("account:{key}"))
     def post(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -300,7 +307,9 @@ def test_a_field_that_the_url_does_not_give_is_found(view: Any) -> None:
     assert "{pk}, and the URL gives account_id" in message
 
 
-@pytest.mark.parametrize("view", [ByKey.as_view(), Decorated.as_view(), keywords])
+@pytest.mark.parametrize(
+    "view", [ByKey.as_view(), Decorated.as_view(), DecoratedByAList.as_view(), keywords]
+)
 def test_what_the_url_its_prefix_or_its_extra_arguments_give_is_fine(view: Any) -> None:
     assert [] == messages(
         path("a/<int:pk>/", view),

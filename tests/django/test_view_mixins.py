@@ -19,6 +19,7 @@ from django.test import Client, RequestFactory
 from django.urls import clear_url_caches, path
 from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.cache import never_cache
 from django.views.generic import TemplateView
 from rest_framework.decorators import api_view
 from rest_framework.request import Request
@@ -362,6 +363,14 @@ class LockAboveLogin(Posting): ...
 class LoginAboveLock(Posting): ...
 
 
+@method_decorator([redis_lock("x"), never_cache, login_required], name="dispatch")
+class LockFirstInAList(Posting): ...
+
+
+@method_decorator([never_cache, login_required, redis_lock("x")], name="dispatch")
+class LockLastInAList(Posting): ...
+
+
 @method_decorator(redis_lock("x"), name="post")
 @method_decorator(login_required, name="post")
 class HandlerLockedFirst(Posting): ...
@@ -389,6 +398,7 @@ def locked(view: Any) -> Any:
         (DecoratedApi.as_view(), "Use RedisLockAPIMixin in place of redis_lock('x')"),
         (DecoratedLogin.as_view(), "Decorate the handlers, such as post(), with redis_lock('x')"),
         (LockAboveLogin.as_view(), "below the decorator that checks permissions"),
+        (LockFirstInAList.as_view(), "below the decorator that checks permissions"),
         (HandlerLockedFirst.as_view(), "below the decorator that checks permissions"),
         (
             locked(login_required(done)),
@@ -416,6 +426,7 @@ def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str)
         Default.as_view(),
         UnderLogin.as_view(),
         LoginAboveLock.as_view(),
+        LockLastInAList.as_view(),
         HandlerLockedLast.as_view(),
     ],
 )
