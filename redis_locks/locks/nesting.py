@@ -67,15 +67,12 @@ async def reenter(
     if not found or wanted.mode.startswith("permit"):
         refuse_waiting_for_itself(found, wanted)
         return None
-    outer = next(iter(found))
-    has = taken_by(outer, wanted.backend)
-    upgrades = (
-        has.mode == "shared"
-        and not has.intents
-        and wanted.mode == "exclusive"
-        and has.names >= wanted.names
-    )
-    if not reentrant or len(found) > 1 or not (upgrades or has.covers(wanted)):
+    has = {lease: taken_by(lease, wanted.backend) for lease in found}
+    outer = next((lease for lease in has if has[lease].covers(wanted)), None)
+    upgrades = outer is None and len(found) == 1 and _upgrades(*has.values(), wanted)
+    if upgrades:
+        (outer,) = found
+    if not reentrant or outer is None:
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
     hold = nested_hold(Hold, wanted.backend, outer, where, block)
@@ -91,6 +88,16 @@ async def reenter(
         await give_back(hold, driver, UNSET if isinstance(error, LockError) else error)
         raise
     return hold
+
+
+def _upgrades(has: Taken, wanted: Taken) -> bool:
+    """Whether what somebody `has` becomes what is wanted by an upgrade."""
+    return (
+        has.mode == "shared"
+        and not has.intents
+        and wanted.mode == "exclusive"
+        and has.names >= wanted.names
+    )
 
 
 def around(

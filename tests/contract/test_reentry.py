@@ -155,6 +155,19 @@ def test_one_of_a_set_is_covered_by_the_set(world: World, name: str) -> None:
     world.release(held(world, both, wait=0))
 
 
+def test_what_an_outer_block_covers_is_nested_there_though_an_inner_one_has_a_part_of_it(
+    name: str,
+) -> None:
+    a, b, c = (f"{name}:{letter}" for letter in "abc")
+    both = Lock(a, b, mode="shared", wait=0)
+    with both as outer, Lock(b, c, mode="shared"):
+        with both as inner:
+            assert outer.token == inner.token
+        with pytest.raises(LockError, match="would wait for its own thread"):
+            Lock(a, b, wait=None).acquire()  # an upgrade would wait for the inner block
+        assert not outer.is_lost
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [
