@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks.drivers.base import CUT_SHORT, CutShort, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
-from redis_locks.protocol import retry
+from redis_locks.protocol import acquire, retry
 from redis_locks.protocol.acquire import Waiter
 from redis_locks.protocol.retry import TRIES, persist
 from redis_locks.protocol.store import Request
@@ -150,3 +150,21 @@ def test_a_waiter_outlasts_an_outage_of_any_length() -> None:
     for _ in range(1200):
         run_blocking(waiter.reconnect(Unreachable("refused")))
     assert 100.0 + 1198 * 0.25 >= driver.now > 100.0 + 1190 * 0.125
+
+
+def test_a_waiter_goes_on_until_its_wait_is_over_however_short_that_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = UnreachableDriver()
+    monkeypatch.setattr(acquire, "monotonic", lambda: driver.now)
+    request = Request(set_keys("p", 0, ("x",)), "token", 9000, "exclusive", "", names=("x",))
+    waiter = Waiter(driver, request, 0.9)  # type: ignore[arg-type]
+    waiter.queued = True
+
+    async def go_on() -> None:
+        while True:
+            await waiter.reconnect(Unreachable("refused"))
+
+    with pytest.raises(LockBackendError):
+        run_blocking(go_on())
+    assert pytest.approx(100.9) == driver.now
