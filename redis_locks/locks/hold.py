@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, Literal, Self
 
@@ -41,6 +42,7 @@ from redis_locks.locks.with_blocks import (
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.callers import new_token, note_unconfirmed, session
 from redis_locks.protocol.lease import (
+    ASKING,
     ENDED,
     HELD,
     LOST,
@@ -630,10 +632,22 @@ class Hold:
         return not was_over
 
     def leave_behind(self) -> None:
-        """Leave the lock to its lease, as an interrupt kept the end of its block from releasing it."""
-        if self.drop():
+        """Have the lock released in the background, as an interrupt kept its block from doing that."""
+        lease, background = self.lease, self.backend.driver.background
+        end: Callable[[Link], Coroutine[Any, Any, object]] = self.end_on
+        until = lease.deadline
+        if lease.state is ASKING and self.pid == identity.process.pid:
+            lease.leave(self)
+            # It may wait in the queue, or hold the lock without having heard of it.
+            lease.request.break_off(KeyboardInterrupt())
+            end = partial(store.abandon, request=lease.request)
+            until = monotonic() + lease.lease_ms / 1000
+        elif not self.drop() or lease.is_open or lease.is_unguarded:
+            return  # what it was nested with goes on
+        if background is not None:
+            background.add(end, until)
             logger.warning(
-                "Lock %r was not released, as its end was interrupted; it ends with its lease",
+                "The block of lock %r was interrupted as it began or ended; the background releases the lock",
                 self.name,
             )
 

@@ -70,14 +70,14 @@ class State(Enum):
     __hash__ = object.__hash__  # that of Enum takes a call of its own
 
 
-_ASKING, HELD, LOST, ENDED = State  # a look-up in an Enum takes long
+ASKING, HELD, LOST, ENDED = State  # a look-up in an Enum takes long
 
 _STAYS: Final = {state: state for state in State}
 
 AFTER: Final[dict[str, dict[State, State]]] = {
-    "win": _STAYS | {_ASKING: HELD},
+    "win": _STAYS | {ASKING: HELD},
     "lose": _STAYS | {HELD: LOST, ENDED: LOST},
-    "leave": _STAYS | {_ASKING: ENDED, HELD: ENDED},
+    "leave": _STAYS | {ASKING: ENDED, HELD: ENDED},
     "resume": _STAYS | {ENDED: HELD},
 }
 """The state after each verb, by the state before: the table above."""
@@ -271,7 +271,7 @@ class Lease:
         """The databases before whose COMMIT it is verified; None: all. See `Scope`."""
         self.untold = [True]
         """Empty once somebody was told how the hold ended; see `tell_end`."""
-        self.state = _ASKING
+        self.state = ASKING
         self.outage: Outage | None = None
         """What it went without, as its server could not be asked."""
         self._open = _NO_HOLDS

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
+from time import monotonic
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ from django.conf import settings
 from django.test import override_settings
 
 import redis_locks
-from redis_locks.connections.backends import known
+from redis_locks.connections.backends import backend_for, known
 from redis_locks.protocol.callers import open_around
+from tests.support.waiting import PATIENCE
 
 PACKAGE = str(Path(redis_locks.__file__).parent)
 
@@ -195,6 +197,17 @@ def _leases_of(renewer: Any) -> dict[str, Any]:
         }
     leases: dict[str, Any] = renewer._registry.leases
     return leases.copy()
+
+
+def until_background_is_done() -> None:
+    """Return when the background of the default server has done what it was given before."""
+    done = threading.Event()
+
+    async def work(_link: object) -> None:
+        done.set()
+
+    backend_for(None).background.add(work, monotonic() + PATIENCE)
+    assert done.wait(PATIENCE)
 
 
 def links_given_back_twice() -> int:
