@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
 from time import monotonic
 from typing import Any, Literal, Self
 
@@ -633,23 +632,13 @@ class Hold:
 
     def leave_behind(self) -> None:
         """Have the lock released in the background, as an interrupt kept its block from doing that."""
-        lease, background = self.lease, self.backend.driver.background
-        end: Callable[[Link], Coroutine[Any, Any, object]] = self.end_on
-        until = lease.deadline
-        if lease.state is ASKING and self.pid == identity.process.pid:
+        lease = self.lease
+        is_asking = lease.state is ASKING and self.pid == identity.process.pid
+        if is_asking:
             lease.leave(self)
-            # It may wait in the queue, or hold the lock without having heard of it.
-            lease.request.break_off(KeyboardInterrupt())
-            end = partial(store.abandon, request=lease.request)
-            until = monotonic() + lease.lease_ms / 1000
         elif not self.drop() or lease.is_open or lease.is_unguarded:
             return  # what it was nested with goes on
-        if background is not None:
-            background.add(end, until)
-            logger.warning(
-                "The block of lock %r was interrupted as it began or ended; the background releases the lock",
-                self.name,
-            )
+        releases.end_in_background(self.backend.driver, lease, None if is_asking else self.end_on)
 
     def __del__(self) -> None:
         # One whose making was interrupted has no lease.

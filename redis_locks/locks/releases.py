@@ -6,6 +6,7 @@ import logging
 from asyncio import current_task
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from threading import get_ident
 from time import monotonic
 from typing import Any, Literal, NoReturn, Protocol, TypeVar
@@ -67,6 +68,27 @@ async def end_and_raise(driver: Driver, hold: Endable, interrupt: BaseException)
         raise interrupt
     finally:
         del interrupt  # else the circle would keep its caller's frames
+
+
+def end_in_background(
+    driver: Driver, lease: Lease, end: Callable[[Link], Coroutine[Any, Any, object]] | None
+) -> None:
+    """Have the background end what an interrupt left behind: by `end`, or take back what was asked for, if None."""
+    if driver.background is None:
+        return
+    until = lease.deadline
+    if end is None:
+        # It may wait in the queue, or hold the lock without having heard of it.
+        lease.request.break_off(KeyboardInterrupt())
+        end, until = (
+            partial(store.abandon, request=lease.request),
+            monotonic() + lease.lease_ms / 1000,
+        )
+    driver.background.add(end, until)
+    logger.warning(
+        "The block of lock %r was interrupted as it began or ended; the background releases the lock",
+        lease.name,
+    )
 
 
 def may_proceed(error: LockBackendError) -> bool:

@@ -238,8 +238,6 @@ class Lease:
     """When it ends."""
     due = 0.0
     """When to renew it, or to look at it, next."""
-    _extended_at = 0.0
-    """When it was last noted that it was extended, not renewed."""
     waited = 0.0
     """Seconds for which it was waited for."""
     commands: store.Commands | None = None
@@ -817,12 +815,12 @@ class Lease:
         self.due = began + terms.third if self.renews else deadline
         self.state = AFTER["win"][self.state]
 
-    def renew(self, deadline: float, sent: float = inf) -> None:
-        """Note that the lease ends at `deadline`, as was asked at `sent`, and when to renew it next."""
+    def renew(self, deadline: float, known: float = inf) -> None:
+        """Note that the lease ends at `deadline`, and when to renew it next; `known`: the end known when that was asked."""
         with _mutex:  # or it might go on although another thread has just found that it is over
             if self.state is HELD:
-                if sent < self._extended_at:
-                    # The server may have answered before it extended the lease. It shortens none.
+                if known < self.deadline:
+                    # It was extended meanwhile, perhaps after the answer. The server shortens none.
                     deadline = max(self.deadline, deadline)
                 if self.outage is Outage.UNHEARD:
                     self.outage = None
@@ -839,7 +837,7 @@ class Lease:
         with _mutex:
             due = self.due
             self.renew(max(self.deadline, deadline))
-            self.due, self._extended_at = due, monotonic()
+            self.due = due
 
     def lose(self, reason: str) -> None:
         """Note that it is lost; the first reason counts."""

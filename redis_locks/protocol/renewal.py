@@ -179,8 +179,8 @@ def _parts(leases: list[Lease]) -> Iterator[tuple[Script, list[tuple[Lease, Call
 async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, Call]]) -> bool:
     """Renew leases in one round trip, and return whether the server answered."""
     answered = True
-    sent = monotonic()
     leases = [lease for lease, _ in alike]
+    sent, known = monotonic(), [lease.deadline for lease in leases]
     calls = [call for _, call in alike]
     for lease in leases:
         lease.miss()  # until the reply: the lease may end before that
@@ -188,7 +188,7 @@ async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, 
         replies = await _call_many(driver, script, calls, leases)
     except LinkBroken:
         driver.drop_idle()
-        sent = monotonic()
+        sent, known = monotonic(), [lease.deadline for lease in leases]
         try:
             # The link may have died long ago, while nobody used it.
             replies = await _call_many(driver, script, calls, leases)
@@ -199,8 +199,8 @@ async def _renew_alike(driver: Driver, script: Script, alike: list[tuple[Lease, 
         answered, replies = False, [error] * len(leases)
     failures = [
         (lease, failure)
-        for (lease, (_, argv)), reply in zip(alike, replies, strict=True)
-        if (failure := note(lease, reply, sent, str(argv[0]))) is not None
+        for (lease, (_, argv)), reply, ends in zip(alike, replies, known, strict=True)
+        if (failure := note(lease, reply, sent, str(argv[0]), ends)) is not None
     ]
     _log_failures(failures)
     return answered
@@ -235,9 +235,12 @@ async def _call_many(
 
 
 def note(
-    lease: Lease, reply: object, sent: float, token: str | None = None
+    lease: Lease, reply: object, sent: float, token: str | None = None, known: float = inf
 ) -> LinkBroken | LockBackendError | None:
-    """Note how a renewal went that was sent with `token` (None: that of the lease); return what it failed by, if it did."""
+    """Note how a renewal went, and return what it failed by, if it did.
+
+    It was sent with `token` (None: that of the lease), when the lease was `known` to end then.
+    """
     if lease.state is not State.HELD:
         return None  # the release overtook us
     try:
@@ -257,7 +260,7 @@ def note(
     else:
         # Its deadline may have passed meanwhile. If nobody has noticed, it may go on: the server
         # says that it never ended.
-        lease.renew(sent + left / 1000, sent)
+        lease.renew(sent + left / 1000, known)
     return None
 
 
