@@ -61,7 +61,7 @@ class Away(Unreachable):
     """The breaker is open."""
 
 
-class State(Enum):
+class BreakerState(Enum):
     """What a breaker lets through; see the table above."""
 
     CLOSED = "closed"
@@ -92,7 +92,7 @@ class Target(Protocol):
         """Return what a new connection comes to; blocks for so many seconds, or for its own timeouts."""
 
 
-class Pool(Protocol):
+class GuardedPool(Protocol):
     """Has idle links, of which none is to be used while the breaker is open."""
 
     def drop_idle(self) -> None:
@@ -141,8 +141,8 @@ class Breaker:
         """Whether a connection has failed since the last answer. Only then it wants to hear of
         answers.
         """
-        self.state = State.CLOSED
-        self._pools: WeakSet[Pool] = WeakSet()
+        self.state = BreakerState.CLOSED
+        self._pools: WeakSet[GuardedPool] = WeakSet()
         self._told = False
         """Whether the log has been told that the server is lost."""
         self._quiet_until = 0.0
@@ -158,17 +158,17 @@ class Breaker:
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._prober: threading.Thread | None = None
-        if self.state is State.CHECKING:
-            self.state = State.CLOSED
+        if self.state is BreakerState.CHECKING:
+            self.state = BreakerState.CLOSED
 
-    def add(self, pool: Pool) -> None:
+    def add(self, pool: GuardedPool) -> None:
         """Have a pool close its idle links when the breaker opens."""
         with self._guard:
             self._pools.add(pool)
 
     def _reset(self) -> None:
         self.trouble = self._urgent = False
-        self.state = State.CLOSED
+        self.state = BreakerState.CLOSED
         self.asks = 0
         """How many calls have failed for want of an answer."""
         self._failures = 0
@@ -180,7 +180,7 @@ class Breaker:
     @property
     def is_open(self) -> bool:
         """Whether calls that need a connection fail at once."""
-        return self.state is State.OPEN
+        return self.state is BreakerState.OPEN
 
     @property
     def away_for(self) -> float:
@@ -198,8 +198,8 @@ class Breaker:
             self._failed_at, self._why, self._target = now, why, target
             self.trouble = True
             lasts = now - self._since >= target.reply_timeout
-            if self.state is State.CLOSED and self._failures > 1 and lasts and self._start():
-                self.state = State.CHECKING
+            if self.state is BreakerState.CLOSED and self._failures > 1 and lasts and self._start():
+                self.state = BreakerState.CHECKING
 
     def heard(self) -> None:
         """Note that the server has answered."""
@@ -244,9 +244,9 @@ class Breaker:
 
         Raises Away or, where a successor is likely, LinkBroken.
         """
-        while self.state is State.CHECKING and not _insists():
+        while self.state is BreakerState.CHECKING and not _insists():
             await sleep(_LOOK)
-        if self.state is not State.OPEN or _insists():
+        if self.state is not BreakerState.OPEN or _insists():
             return
         with self._guard:
             target, now = self._target, monotonic()
@@ -296,15 +296,15 @@ class Breaker:
         """
         with self._guard:  # who starts the thread has it until there is something to find out
             target, state = self._target, self.state
-        if target is not None and state is not State.CLOSED:
-            finding = target.found(CHECK if state is State.CHECKING else None)
+        if target is not None and state is not BreakerState.CLOSED:
+            finding = target.found(CHECK if state is BreakerState.CHECKING else None)
             if finding is Handshake.ANSWERED:
                 self.heard()
             else:
                 self._is_refused = finding is Handshake.REFUSED
                 self._open()
         with self._guard:
-            if self.state is not State.CLOSED:
+            if self.state is not BreakerState.CLOSED:
                 return True
             # Under the guard: who fails from now on finds no thread, and starts one.
             if self._prober is threading.current_thread():
@@ -313,9 +313,9 @@ class Breaker:
 
     def _open(self) -> None:
         with self._guard:
-            if self.state is not State.CHECKING:
+            if self.state is not BreakerState.CHECKING:
                 return
-            self.state, told, self._told = State.OPEN, self._told, True
+            self.state, told, self._told = BreakerState.OPEN, self._told, True
             why, pools = self._why, list(self._pools)
         for pool in pools:
             pool.drop_idle()

@@ -31,7 +31,7 @@ BUSY: Final = 1.0
 """Seconds for which a thread waits while another one opens the connection."""
 
 
-class Pool(Protocol):
+class CommandPool(Protocol):
     """Where connections for commands come from."""
 
     async def checkout_for_asking(self) -> Link:
@@ -74,7 +74,7 @@ class SharedSubscription:
         self.listener, self.channel = listener, channel
         return link
 
-    def join(self, pool: Pool, token: str) -> SharedLink | None:
+    def join(self, pool: CommandPool, token: str) -> SharedLink | None:
         """Return a link for one thread, which receives messages for `token`.
 
         None if the connection is not available now; may connect.
@@ -152,7 +152,7 @@ class SharedLink(CallingLink):
         "in_bulk",
     )
 
-    def __init__(self, subscription: SharedSubscription, pool: Pool) -> None:
+    def __init__(self, subscription: SharedSubscription, pool: CommandPool) -> None:
         self._shared_subscription = subscription
         self._pool = pool
         self._wake_event = ThreadWakeEvent()

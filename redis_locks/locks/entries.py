@@ -7,13 +7,13 @@ from typing import Protocol, TypeVar
 
 from redis_locks.exceptions import LockError
 from redis_locks.locks.hold_errors import AnyHold, require_held
-from redis_locks.locks.with_blocks import Block, Ended, Part, Watched, watch_loss
+from redis_locks.locks.with_blocks import Block, BlockHold, Part, Watched, watch_loss
 from redis_locks.protocol.bridges import waiting_for
 from redis_locks.protocol.callers import session
 from redis_locks.protocol.lease import BY_HAND, STACK
 
 
-class Entered(AnyHold, Ended, Watched, Protocol):
+class Entered(AnyHold, BlockHold, Watched, Protocol):
     """A hold, as far as the beginning of its block goes."""
 
     called_block: Block | None

@@ -55,7 +55,7 @@ FIX_OF_FUNCTION: Final = (
 """What to do about a decorated function that is called there."""
 
 
-class Ended(Protocol):
+class BlockHold(Protocol):
     """What the end of a block ends: a hold, or several."""
 
     @property
@@ -98,7 +98,7 @@ class Watched(Protocol):
         """What is held of each partition."""
 
 
-class Block(list[Ended]):
+class Block(list[BlockHold]):
     """The holds that one block has, or is about to have: the last one is what it is to end."""
 
     frame: FrameType | None = None

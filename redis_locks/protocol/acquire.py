@@ -110,8 +110,8 @@ async def acquire(
     patience: float | None = None,
     since: float | None = None,
 ) -> Won | Refused:
-    """Acquire what nothing was sent for yet; see `Waiter.run`."""
-    return await Waiter(driver, request, wait, patience, since).run()
+    """Acquire what nothing was sent for yet; see `LockWait.run`."""
+    return await LockWait(driver, request, wait, patience, since).run()
 
 
 async def abandon(driver: Driver, request: Request, *, in_bulk: bool = False) -> None:
@@ -119,7 +119,7 @@ async def abandon(driver: Driver, request: Request, *, in_bulk: bool = False) ->
 
     `in_bulk`: whether it was asked for on a link for large replies, though it has no reads.
     """
-    waiter = Waiter(driver, request, 0)
+    waiter = LockWait(driver, request, 0)
     waiter.sent, waiter.in_bulk = True, waiter.in_bulk or in_bulk
     await waiter.abandon()
 
@@ -128,7 +128,7 @@ def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wai
     return Wait(tuple(names), mode.partition(":")[0], str(parse_who(who)), where)
 
 
-class Waiter:
+class LockWait:
     """One acquire that was not granted at once; keeps what its questions must know.
 
     Args:

@@ -40,7 +40,7 @@ from redis_locks.drivers.resp import ErrorReply
 from redis_locks.drivers.time_limits import in_time
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import lock_events, silent_questions, store
-from redis_locks.protocol.acquire import Waiter
+from redis_locks.protocol.acquire import LockWait
 from redis_locks.protocol.callers import RUNS_CALL, Held, Session, note_unconfirmed
 from redis_locks.protocol.callers import session as current_session
 from redis_locks.protocol.plans import Plan
@@ -123,7 +123,7 @@ class Renewer(Protocol):
         """Note that an operator ended the hold of `token`, if it is one of this process."""
 
     @property
-    def heartbeat(self) -> Heartbeat | None:
+    def heartbeat(self) -> Liveness | None:
         """Whether the event loop that has the leases still turns; None: threads have them."""
 
     async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:
@@ -137,7 +137,7 @@ class Renewer(Protocol):
         """
 
 
-class Heartbeat(Protocol):
+class Liveness(Protocol):
     """Whether an event loop still turns; see `renewal`."""
 
     def has_stopped(self, lease: Lease) -> bool:
@@ -212,7 +212,7 @@ class Question:
 
     @property
     def first(self) -> tuple[Any, float] | None:
-        """What a `Waiter` goes on from."""
+        """What a `LockWait` goes on from."""
         return (self.reply, self.sent) if self.sent else None
 
 
@@ -355,12 +355,12 @@ class Lease:
         """Ask for the locks, and wait for up to `wait` seconds (0: not at all; None: for ever).
 
         Then `hold` has them. Acquires find it if they are made by code that runs in `where`. `own`
-        and `ends` are as for `Waiter`.
+        and `ends` are as for `LockWait`.
 
         Returns the hold, as it does the usual way: the locks are free, and one question to one
         server is enough. Else what to await for the hold, or for why another holder still had the
         locks at the end. Whatever interrupts it takes back what was asked for. To await raises as
-        `Waiter.run`.
+        `LockWait.run`.
         """
         plan = self.plan
         question = Question()
@@ -412,7 +412,7 @@ class Lease:
         reply = question.reply
         read: Sequence[Any] = ()
         since, waited = None, 0.0
-        if type(reply) is list and reply:  # an empty one answers nothing: a `Waiter` says so
+        if type(reply) is list and reply:  # an empty one answers nothing: a `LockWait` says so
             reply, *read = reply
             question.reply = reply
         if type(reply) is Heard:
@@ -443,7 +443,7 @@ class Lease:
         ends: float,
     ) -> H | Refused:
         """Go on after the first question, or ask it off the usual way; see `ask`."""
-        waiter: Waiter | None = None
+        waiter: LockWait | None = None
         outcome: H | Refused = hold
         try:
             if question.answer is not None and question.error is None:
@@ -457,7 +457,7 @@ class Lease:
                 await self._tell_contention(driver, wait, question)
             is_told = not question.is_won and self._heard(driver, question, hold, where)
             if not question.is_won:
-                waiter = Waiter(
+                waiter = LockWait(
                     *(driver, self.asked(driver), wait, self.plan.terms.patience),
                     own=own,
                     link=question.link,
@@ -482,15 +482,15 @@ class Lease:
         """Tell that somebody else had the locks, before the lease begins."""
         await lock_events.tell(driver, "contended", self.request, wait=wait)
         if question.sent + self.plan.terms.lease <= monotonic():
-            # Receivers took longer than the lease, which nobody has renewed: a `Waiter` asks again.
+            # Receivers took longer than the lease, which nobody has renewed: a `LockWait` asks again.
             question.reply = Silence(contended=True)
 
-    def _asked_on(self, driver: Driver, question: Question, error: BaseException) -> Waiter:
+    def _asked_on(self, driver: Driver, question: Question, error: BaseException) -> LockWait:
         """Return what takes back the first question, if it was sent, which `error` broke off."""
         first = question.first
         if first is not None:
             self.request.break_off(error)
-        return Waiter(driver, self.request, 0, link=question.link, first=first)
+        return LockWait(driver, self.request, 0, link=question.link, first=first)
 
     async def _ask_otherwise(
         self, driver: Driver, wait: float | None, question: Question, ends: float
@@ -516,7 +516,7 @@ class Lease:
         finally:
             question.error = None  # as above
 
-    async def _wait(self, waiter: Waiter, hold: H, where: Where) -> H | Refused:
+    async def _wait(self, waiter: LockWait, hold: H, where: Where) -> H | Refused:
         """Let `hold` have what `waiter` gets, and return it; or return why it got nothing."""
         listens = self.plan.terms.crash_release
         with await self._listening(waiter) if listens else nullcontext():
@@ -530,7 +530,7 @@ class Lease:
             self.begin(hold, where)
         return hold
 
-    async def _listening(self, waiter: Waiter) -> AbstractContextManager[object]:
+    async def _listening(self, waiter: LockWait) -> AbstractContextManager[object]:
         """Listen, in the time of the call; see `Renewer`."""
         try:
             return await waiter.in_time(self.renewer.listening())
@@ -545,7 +545,7 @@ class Lease:
             if lock_events.observer.count_hold("acquired", self.waited, self):
                 await self.tell_acquired(driver, 0)
         except BaseException:
-            await self._abandon(hold, Waiter(driver, self.request, 0, first=(None, 0.0)))
+            await self._abandon(hold, LockWait(driver, self.request, 0, first=(None, 0.0)))
             raise
 
     def asked(self, driver: Driver) -> Request:  # noqa: ARG002 - for subclasses
@@ -561,7 +561,7 @@ class Lease:
         self.win(won.deadline, won.fencing_token, won.since, won.waited)
         return await self.confirmed(driver, won.read)
 
-    async def _abandon(self, hold: object, waiter: Waiter) -> None:
+    async def _abandon(self, hold: object, waiter: LockWait) -> None:
         """Give up what was asked for, or won."""
         if not self.leave(hold):
             # A receiver that was told has taken it again.

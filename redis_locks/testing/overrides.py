@@ -29,7 +29,7 @@ _SERVERS: Final[Mapping[Place, Any]] = {
     (owner, name): getattr(owner, name)
     for owner, name in (
         (backends, "known"),
-        (acquire.Waiter, "run"),
+        (acquire.LockWait, "run"),
         (waiters, "acquire"),
         (commands, "extend"),
         (commands, "release"),
@@ -91,7 +91,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             **_SERVERS,
             (backends, "known"): defaultdict(lambda: backend),
             # Higher than the driver, because a wait must not take its time here.
-            (acquire.Waiter, "run"): _run,
+            (acquire.LockWait, "run"): _run,
             (waiters, "acquire"): self._acquire_compat,
             (commands, "extend"): self._extend_compat,
             (commands, "release"): self._release_compat,
@@ -143,7 +143,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         raise LockBackendError(msg)
 
 
-async def _run(waiter: acquire.Waiter) -> Won | Refused:
+async def _run(waiter: acquire.LockWait) -> Won | Refused:
     driver, request, wait = waiter.driver, waiter.request, waiter.wait
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
     if isinstance(outcome, Refused):

@@ -337,7 +337,7 @@ def test_an_error_in_the_thread_that_probes_does_not_keep_the_next_outage_from_e
     for _ in range(2):
         with stopped(server):
             open_it(lock, url)
-        until(lambda: breaker_at(url).state is breaker.State.CLOSED)
+        until(lambda: breaker_at(url).state is breaker.BreakerState.CLOSED)
         monkeypatch.undo()
     assert works(lock)
 

@@ -12,7 +12,7 @@ from redis.retry import Retry
 from redis_locks.protocol import acquire, lease
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
-from tests.machines.library import KnownWaiter, LibraryMachine, known_leases
+from tests.machines.library import KnownLockWait, LibraryMachine, known_leases
 from tests.machines.scripted import ScriptMachine
 from tests.support.world import PATIENCE, Tasks, Threads
 
@@ -43,7 +43,7 @@ def library_machine(
     # both.
     monkeypatch.setattr(acquire, "RECHECK", 10 * PATIENCE)
     for module in (acquire, lease):
-        monkeypatch.setattr(module, "Waiter", KnownWaiter)
+        monkeypatch.setattr(module, "LockWait", KnownLockWait)
     monkeypatch.setattr(lease.Lease, "ask", known_leases.noting(lease.Lease.ask))
     world = request.param()
     ours = {"DEADLOCK_TIMEOUT": None, "PREFIX": name, "PARTITIONS": partitions}

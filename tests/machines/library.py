@@ -16,7 +16,7 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.base import run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.exceptions import LockBackendError
-from redis_locks.protocol.acquire import Waiter
+from redis_locks.protocol.acquire import LockWait
 from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.store import Refused
 from redis_locks.values.keys import LockKeys, grant_channel, lock_keys, partition_of
@@ -34,10 +34,10 @@ class Died(BaseException):
     """The process is gone: nothing is sent any more."""
 
 
-class KnownWaiter(Waiter):
+class KnownLockWait(LockWait):
     """One acquire that the test can end at will: see `gives_up` and `dies`."""
 
-    made: list[KnownWaiter] = []
+    made: list[KnownLockWait] = []
     dead = False
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
@@ -192,16 +192,16 @@ class LibraryMachine(Machine):
         """Find the token of who has come."""
         names = {self.name(name) for name in party.names}
         asked = [(each.names, each.token) for each in known_leases]
-        asked += [(each.request.names, each.token) for each in KnownWaiter.made if each.lasts]
+        asked += [(each.request.names, each.token) for each in KnownLockWait.made if each.lasts]
         for its, token in asked:
             if set(its) == names and token not in self.known:
                 party.token, self.known[token] = token, party
                 return True
         return False
 
-    def waiter(self, party: Party) -> KnownWaiter:
+    def waiter(self, party: Party) -> KnownLockWait:
         """Return what waits for a party."""
-        return next(each for each in KnownWaiter.made if each.request.token == party.token)
+        return next(each for each in KnownLockWait.made if each.request.token == party.token)
 
     def listens(self, party: Party) -> bool:
         for keys in map(self.keys_of, party.names):
@@ -321,9 +321,9 @@ class LibraryMachine(Machine):
             self.holds[party].check()
 
     def clear(self) -> None:
-        for attempt in KnownWaiter.made:
+        for attempt in KnownLockWait.made:
             attempt.dead = True
-        KnownWaiter.made.clear()
+        KnownLockWait.made.clear()
         known_leases.clear()
         for part in (part for hold in self.holds.values() for part in hold.parts):
             part.lease.lose("the machine is done")

@@ -11,7 +11,7 @@ import pytest
 from redis_locks.drivers.base import CUT_SHORT, CutShort, LinkBroken, Unreachable, run_blocking
 from redis_locks.exceptions import LockBackendError
 from redis_locks.protocol import acquire, retry
-from redis_locks.protocol.acquire import Waiter
+from redis_locks.protocol.acquire import LockWait
 from redis_locks.protocol.retry import TRIES, persist
 from redis_locks.protocol.store import Request
 from redis_locks.values.keys import set_keys
@@ -145,7 +145,7 @@ def test_a_waiter_outlasts_an_outage_of_any_length() -> None:
     """Also of so many failures that two to the power of their number is too large for a float."""
     driver = UnreachableDriver()
     request = Request(set_keys("p", 0, ("x",)), "token", 9000, "exclusive", "", names=("x",))
-    waiter = Waiter(driver, request, None)  # type: ignore[arg-type]
+    waiter = LockWait(driver, request, None)  # type: ignore[arg-type]
     waiter.queued = True
     for _ in range(1200):
         run_blocking(waiter.reconnect(Unreachable("refused")))
@@ -158,7 +158,7 @@ def test_a_waiter_goes_on_until_its_wait_is_over_however_short_that_is(
     driver = UnreachableDriver()
     monkeypatch.setattr(acquire, "monotonic", lambda: driver.now)
     request = Request(set_keys("p", 0, ("x",)), "token", 9000, "exclusive", "", names=("x",))
-    waiter = Waiter(driver, request, 0.9)  # type: ignore[arg-type]
+    waiter = LockWait(driver, request, 0.9)  # type: ignore[arg-type]
     waiter.queued = True
 
     async def go_on() -> None:

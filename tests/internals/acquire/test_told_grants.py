@@ -10,7 +10,7 @@ import pytest
 
 from redis_locks.drivers.base import run_blocking
 from redis_locks.protocol import store
-from redis_locks.protocol.acquire import Waiter
+from redis_locks.protocol.acquire import LockWait
 from redis_locks.protocol.store import Granted, Refused, Request, Won
 from redis_locks.values.keys import set_keys
 
@@ -22,10 +22,10 @@ REFUSED_AT = 1_000_000
 REPLY = Refused(REFUSED_AT, REFUSED_AT + 5000, "")
 
 
-def waiter() -> Waiter:
+def waiter() -> LockWait:
     driver: Any = SimpleNamespace(suspends=False, reply_timeout=2.0)
     request = Request(set_keys("p", 0, ("x",)), "token", int(LEASE * 1000), "exclusive", "")
-    return Waiter(driver, request, None)
+    return LockWait(driver, request, None)
 
 
 def told(granted_at: int, *, asked: float) -> Won | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from redis_locks.drivers.base import run_blocking
-from redis_locks.drivers.breaker import Away, Breaker, Handshake, State, insisting
+from redis_locks.drivers.breaker import Away, Breaker, BreakerState, Handshake, insisting
 from tests.support.interrupts import interrupt
 
 
@@ -33,7 +33,7 @@ def breaker() -> Breaker:
     for _ in range(2):
         found.failed(Silent(), 0.0, "it says nothing")
     found.check()
-    assert found.state is State.OPEN
+    assert found.state is BreakerState.OPEN
     return found
 
 
