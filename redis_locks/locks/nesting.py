@@ -69,9 +69,11 @@ async def reenter(
         return None
     has = {lease: taken_by(lease, wanted.backend) for lease in found}
     outer = next((lease for lease in has if has[lease].covers(wanted)), None)
-    upgrades = outer is None and len(found) == 1 and _upgrades(*has.values(), wanted)
-    if upgrades:
-        (outer,) = found
+    upgrades = False
+    if outer is None and len(has) == 1:
+        ((alone, its),) = has.items()
+        upgrades = _upgrades(its, wanted)
+        outer = alone if upgrades else None
     if not reentrant or outer is None:
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
