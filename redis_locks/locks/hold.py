@@ -667,7 +667,7 @@ def begin_end(
         or began >= lease.deadline
         or hold.pid != identity.process.pid
     ):
-        stays = hold.kept and not hold.is_lost
+        stays = hold.kept and hold.ends_plainly and not hold.is_lost
         return None if stays else hold.end(driver, error)
     if hold.released:
         return None

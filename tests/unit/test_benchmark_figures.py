@@ -1,24 +1,9 @@
-"""What the benchmark counts, and that it runs."""
-
 from __future__ import annotations
-
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 
 from demo_project.benchmark.figures import BOOK, Figures, WorkerReport, compare, summarise
 from demo_project.benchmark.measurement import sent
 from demo_project.benchmark.subjects import OURS
-from demo_project.benchmark.worker import work
-from redis_locks import Lock
-from redis_locks.testing.overrides import override_locks
 from redis_locks.testing.server import EmbeddedServer
-from tests.benchmarks.transfers import KEYS
-
-ROOT = Path(__file__).resolve().parents[2]
 
 BOOKS = {turn: Figures(tries, acquires, 1.0, 0.0, None) for turn, (tries, acquires) in BOOK.items()}
 
@@ -60,28 +45,3 @@ def test_commands_in_the_packets_of_others_are_counted_for_our_lock(
 
 def test_without_an_acquire_there_are_no_commands_per_acquire() -> None:
     assert Figures(7, 0, 0.0, 0.0, None, [0]) == summarise([[WorkerReport(7, [])]], commands=7)
-
-
-def test_only_what_was_held_in_time_counts_as_in_use() -> None:
-    with override_locks("granted"):
-        lock = Lock("benchmark")
-        report = work(lambda: lock, seconds=0.02, hold=0.03)
-        assert (1, 1) == (report.tries, len(report.waits_us))
-        assert 0 < report.held <= 0.02
-        assert 0.0 == work(lambda: lock, seconds=0.001).held
-
-
-@pytest.mark.ci
-def test_the_benchmark_measures_transfers() -> None:
-    short = ("--only", "transfers", "--seconds", "0.05", "--repeat", "1", "--pin", "off")
-    kept = {name: value for name, value in os.environ.items() if "SETTINGS" not in name}
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", *short],
-        env=kept,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "" == run.stderr
-    assert all(f"\n| {label} | " in run.stdout for label in KEYS)
