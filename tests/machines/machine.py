@@ -41,7 +41,8 @@ class Machine(RuleBasedStateMachine):
         self.untidy: set[str] = set()
         """Locks whose holder vanished since somebody last looked at them."""
         self.fences = dict.fromkeys(NAMES, 0)
-        self.seen: set[tuple[str, int]] = set()
+        self.known: dict[tuple[str, str], int] = {}
+        """The fencing token of each lock and token."""
 
     # What a subclass does.
 
@@ -187,7 +188,10 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def hand_off(self, data: st.DataObject) -> None:
         if held := self.a_holder(data):
+            before = {name: self.known.get((name, held.known_as(name)), 0) for name in held.names}
             self.handed_over(held)
+            # An heir keeps the fencing token.
+            self.known |= {(name, held.known_as(name)): fence for name, fence in before.items()}
 
     @precondition(lambda self: self.model.holders)
     @rule(data=st.data())
@@ -256,14 +260,14 @@ class Machine(RuleBasedStateMachine):
             fences, queue = self.of_server(name)
             assert {each.known_as(name) for each in self.model.holders_of(name)} == set(fences)
             assert [each.known_as(name) for each in self.model.queue_of(name)] == queue
-            self.fencing_tokens_grow(name, set(fences.values()))
+            self.fencing_tokens_grow(name, fences)
 
-    def fencing_tokens_grow(self, name: str, fences: set[int]) -> None:
-        """Each hold that is new has a higher one than all before; adopted ones keep theirs."""
-        new = {fence for fence in fences if (name, fence) not in self.seen}
-        assert all(fence > self.fences[name] for fence in new)
-        self.seen |= {(name, fence) for fence in new}
-        self.fences[name] = max([self.fences[name], *new])
+    def fencing_tokens_grow(self, name: str, fences: dict[str, int]) -> None:
+        """Each hold that is new has a higher one than all before, and keeps that, or gets a higher one."""
+        for token, fence in fences.items():
+            assert fence == self.known.get((name, token)) or fence > self.fences[name]
+        self.known |= {(name, token): fence for token, fence in fences.items()}
+        self.fences[name] = max([self.fences[name], *fences.values()])
 
     def overtaken(self, name: str, fence: int) -> None:
         """An operator was told this fencing token: the next holder's is higher."""
