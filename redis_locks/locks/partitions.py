@@ -178,6 +178,11 @@ class SpreadHold(Hold):
         dropped = [part.drop() for part in self._parts]
         return any(dropped)
 
+    def leave_behind(self) -> None:
+        """See `Hold.leave_behind`."""
+        for part in self._parts:
+            part.leave_behind()
+
     def __del__(self) -> None:
         # One warning is enough: the first part gives it.
         for part in getattr(self, "_parts", ())[1:]:
