@@ -74,8 +74,6 @@ def end_in_background(
     driver: Driver, lease: Lease, end: Callable[[Link], Coroutine[Any, Any, object]] | None
 ) -> None:
     """Have the background end what an interrupt left behind: by `end`, or take back what was asked for, if None."""
-    if driver.background is None:
-        return
     until = lease.deadline
     if end is None:
         # It may wait in the queue, or hold the lock without having heard of it.
@@ -84,10 +82,10 @@ def end_in_background(
             partial(store.abandon, request=lease.request),
             monotonic() + lease.lease_ms / 1000,
         )
-    driver.background.add(end, until)
+    ends = driver.background is not None and driver.background.add(end, until)
+    outcome = "the background releases the lock" if ends else "the lock ends with its lease"
     logger.warning(
-        "The block of lock %r was interrupted as it began or ended; the background releases the lock",
-        lease.name,
+        "The block of lock %r was interrupted as it began or ended; %s", lease.name, outcome
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -48,11 +49,13 @@ class Background:
         self._changed = threading.Condition(threading.RLock())
         self._running = False
 
-    def add(self, work: _Work, until: float) -> None:
+    def add(self, work: _Work, until: float) -> bool:
         """Do it soon, as often as connections break, until then on the monotonic clock.
 
-        It must be safe to repeat.
+        It must be safe to repeat. Returns False if no thread can do it: the lease ends it.
         """
+        if sys.is_finalizing():
+            return False  # a thread that starts now never runs, and Python 3.11 waits until it does
         with self._changed:
             self._pending.append((until, work))
             self._changed.notify()
@@ -65,6 +68,7 @@ class Background:
                     self._pending.clear()
                 else:
                     self._running = True
+            return self._running
 
     def _run(self) -> None:
         failures = 0

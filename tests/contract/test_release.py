@@ -45,6 +45,30 @@ generator = suspended()
 next(generator)
 """
 
+ENDS_IN_AN_ASYNC_BLOCK = """
+import asyncio
+import sys
+import django
+
+django.setup()
+from redis_locks import Lock
+
+
+async def suspended():
+    async with Lock(sys.argv[2], using=sys.argv[1], lease=60):
+        yield
+
+
+async def begin():
+    await anext(generator)
+
+
+generator = suspended()
+loop = asyncio.new_event_loop()
+loop.run_until_complete(begin())
+loop.close()
+"""
+
 
 def overrun(world: World, name: str) -> Hold:
     """A hold whose lease has ended."""
@@ -324,13 +348,28 @@ def test_a_block_that_ends_with_its_process_releases(
     redis_server: EmbeddedServer, name: str, server_side: Observer
 ) -> None:
     """Python closes a generator last of all, when it can import no more."""
-    result = subprocess.run(
-        [sys.executable, "-c", ENDS_IN_A_BLOCK, redis_server.url, name],
+    assert (0, "") == ending_in(ENDS_IN_A_BLOCK, redis_server, name)
+    assert set() == server_side.left_of(name)
+
+
+def test_an_async_block_that_its_loop_did_not_end_leaves_the_lock_to_its_lease_as_its_process_ends(
+    redis_server: EmbeddedServer, name: str
+) -> None:
+    """No thread begins any more that could release it, and Python 3.11 would wait for one."""
+    code, said = ending_in(ENDS_IN_AN_ASYNC_BLOCK, redis_server, name)
+    assert 0 == code
+    assert "the lock ends with its lease" in said
+
+
+def ending_in(code: str, server: EmbeddedServer, name: str) -> tuple[int, str]:
+    """The exit code of a process that ends in a block of the lock, and what it said."""
+    ended = subprocess.run(
+        [sys.executable, "-c", code, server.url, name],
         cwd=ROOT,
         env={"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": ""},
         capture_output=True,
         text=True,
+        timeout=PATIENCE,
         check=False,
     )
-    assert (0, "") == (result.returncode, result.stderr)
-    assert set() == server_side.left_of(name)
+    return ended.returncode, ended.stderr
