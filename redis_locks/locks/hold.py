@@ -638,6 +638,7 @@ class Hold:
             lease.leave(self)
         elif not self.drop() or lease.is_open or lease.is_unguarded:
             return  # what it was nested with goes on
+        self.released = True  # who still refers to it hears of that
         releases.end_in_background(self.backend.driver, lease, None if is_asking else self.end_on)
 
     def __del__(self) -> None:

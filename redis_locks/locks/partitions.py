@@ -182,6 +182,7 @@ class SpreadHold(Hold):
         """See `Hold.leave_behind`."""
         for part in self._parts:
             part.leave_behind()
+        self.released = True
 
     def __del__(self) -> None:
         # One warning is enough: the first part gives it.

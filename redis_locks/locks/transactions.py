@@ -93,6 +93,11 @@ class Kept:
         taken = self._taken
         return taken if taken.mode == self.hold.mode else taken._replace(mode=self.hold.mode)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether all of it has yet to be released: an interrupt as it was kept may have ended it."""
+        return all(part.is_open for part in self.hold.parts)
+
     def leave(self, ended: Transactions, *, committed: bool) -> None:  # noqa: ARG002 - for subclasses
         """Note that a transaction has ended, and release the hold after the last.
 
@@ -140,7 +145,7 @@ class Transactions:
         """Return what covers `taken` and may be joined: in one transaction a lock is taken once."""
         name = next(iter(taken.names))
         for kept in reversed(self._places.get((taken.backend, name), ())):
-            if kept.taken.covers(taken) and may_join(kept.hold):
+            if kept.taken.covers(taken) and kept.is_open and may_join(kept.hold):
                 return kept
         return None
 

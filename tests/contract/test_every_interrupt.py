@@ -11,7 +11,7 @@ import redis
 from django.db import connection, transaction
 from django.db.models import QuerySet
 
-from redis_locks import Lock, inspection, redis_lock
+from redis_locks import Hold, Lock, LockNotHeld, inspection, redis_lock
 from redis_locks.rows import lock_rows
 from redis_locks.signals import lock_contended
 from tests.ledger.models import Counter
@@ -373,6 +373,38 @@ def test_a_block_whose_end_is_interrupted_leaves_its_lock_to_the_transaction(
 
     sweep(run, 3, lambda where: _check(lock, client, where))
     assert {1} == set(renewals)
+
+
+def test_a_transaction_that_goes_on_after_an_interrupt_takes_the_lock_anew(
+    lock: Lock, client: redis.Redis
+) -> None:
+    def run() -> None:
+        with transaction.atomic():
+            try:
+                with lock:
+                    body()
+            finally:
+                until_background_is_done()
+                with lock as again:
+                    assert again.token == Observer(client).holder(lock.name)
+
+    sweep(run, 7, lambda where: _check(lock, client, where))
+
+
+def test_a_hold_whose_block_was_interrupted_says_that_it_is_released(lock: Lock) -> None:
+    hold: Hold | None = None
+
+    def run() -> None:
+        nonlocal hold
+        with lock as hold:
+            body()
+
+    def check(where: str) -> None:
+        if hold is not None:
+            with pytest.raises(LockNotHeld, match="released"):
+                hold.check()
+
+    sweep(run, 7, check)
 
 
 def test_a_nested_block_that_is_interrupted_leaves_the_outer_one_its_lock(
