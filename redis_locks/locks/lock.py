@@ -402,7 +402,7 @@ class Lock:
         return outcome if keepers is None else keepers.keep(outcome, side.taken)
 
     def _kept(self, side: Side, keepers: Keepers) -> Hold | None:
-        """Return the hold by which the transaction has the locks already; None: it has not."""
+        """Note what the transaction is to keep; return the hold by which it has that already, or None."""
         side.taken = Taken(side.backend, frozenset(self._names), self.options.mode)
         if self._reads:
             return None

@@ -67,21 +67,16 @@ async def reenter(
     if not found or wanted.mode.startswith("permit"):
         refuse_waiting_for_itself(found, wanted)
         return None
-    has = {lease: taken_by(lease, wanted.backend) for lease in found}
-    outer = next((lease for lease in has if has[lease].covers(wanted)), None)
-    upgrades = False
-    if outer is None and len(has) == 1:
-        ((alone, its),) = has.items()
-        upgrades = _upgrades(its, wanted)
-        outer = alone if upgrades else None
-    if not reentrant or outer is None:
+    covering = [lease for lease in found if taken_by(lease, wanted.backend).covers(wanted)]
+    if not reentrant or not (covering or _upgrades(found, wanted)):
         refuse_waiting_for_itself(found, wanted, reentrant=reentrant)
         return None
+    outer = next(iter(covering or found))
     hold = nested_hold(Hold, wanted.backend, outer, where, block)
     if hold is None:
         return None
     try:
-        if upgrades and (refused := await hold.upgrade_on(driver, wait)) is not None:
+        if not covering and (refused := await hold.upgrade_on(driver, wait)) is not None:
             await hold.end(driver)
             return refused
         if reads:
@@ -92,10 +87,12 @@ async def reenter(
     return hold
 
 
-def _upgrades(has: Taken, wanted: Taken) -> bool:
-    """Whether what somebody `has` becomes what is wanted by an upgrade."""
+def _upgrades(found: Iterable[Lease], wanted: Taken) -> bool:
+    """Whether there is one lease only, which has what is wanted after an upgrade."""
+    has, *others = (taken_by(lease, wanted.backend) for lease in found)
     return (
-        has.mode == "shared"
+        not others
+        and has.mode == "shared"
         and not has.intents
         and wanted.mode == "exclusive"
         and has.names >= wanted.names

@@ -95,7 +95,7 @@ _METRICS: Final = {
     for kind in get_args(Kind)
     for bucket in (None, *range(LAST + 1))
 }
-
+"""The metrics that each event adds to, worked out once: each hold counts two events."""
 
 _LISTS: Final[Mapping[str, tuple[Kept, ...]]] = {
     **dict.fromkeys(FREQUENT, ("frequent",)),
