@@ -77,6 +77,7 @@ async def _take_back(lease: Lease, request: Request, link: Link) -> None:
     """Take back an upgrade that nobody may have heard of; and the hold, too, if it was released as what it was before."""
     await store.abandon(link, request)
     if not lease.is_open:
+        lease.end_by_upgrade()  # the release, which may come after this, has not lost it
         await end(link, lease, stays_closed=True)
 
 
