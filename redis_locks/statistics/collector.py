@@ -79,6 +79,8 @@ Kept = Literal["frequent", "notable", "ended"]
 _MOST_KEPT: Final[Mapping[Kept, int]] = {"frequent": 5, "notable": 20}
 """How many notes a list has; that of the ends of holds has as many as HISTORY says."""
 
+_NOTABLE: Final[tuple[Kept, ...]] = ("notable",)
+
 
 def _metrics_of(kind: Kind, bucket: int | None) -> tuple[str, ...]:
     """Return the metrics that an event adds to; `bucket` is as for `Tally.count`."""
@@ -105,6 +107,12 @@ _LISTS: Final[Mapping[str, tuple[Kept, ...]]] = {
 """The lists that have the notes of a kind; those of other kinds are notable."""
 
 
+def _note_of(
+    kind: Kind, plan: Plan, unit: str, at: float, seconds: float, fencing_token: int
+) -> Note:
+    return Note(at, kind, identity.who_is(unit, plan.terms.label), seconds, fencing_token)
+
+
 class Tally:
     """Counts by name and metric, and the latest notes of each name. Not thread-safe."""
 
@@ -114,7 +122,7 @@ class Tally:
         self._counts: dict[str, dict[str, int]] = {}
         self.deadlocks: deque[tuple[float, tuple[Wait, ...]]] = deque(maxlen=_MOST_KEPT["notable"])
         """When the latest ones were broken, and their waits."""
-        self._notes: dict[str, dict[Kept, list[Note]]] = {}
+        self._notes: dict[str, dict[Kept, list[Note | HoldNote]]] = {}
 
     def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
         """Count an event of some locks.
@@ -130,22 +138,20 @@ class Tally:
             for metric in metrics:
                 counts[metric] = counts.get(metric, 0) + times
 
-    def note(self, name: str, note: Note) -> bool:
+    def note(self, name: str, kind: str, note: Note | HoldNote) -> bool:
         """Keep a note among the latest of its name, unless there are too many names.
 
-        Return whether the name now has all the notes of frequent kinds that are kept.
+        Return whether no more notes of frequent kinds are wanted of the name.
         """
         lists = self._notes.get(name)
         if lists is None:
             if self.notes_no_more:
-                return False
+                return True
             lists = self._notes[name] = {}
-        for kept in _LISTS.get(note.kind, ("notable",)):
-            notes = lists.get(kept)
-            if notes is None:
-                notes = lists[kept] = []
+        for kept in _LISTS.get(kind, _NOTABLE):
+            notes = lists.setdefault(kept, [])
             notes.append(note)
-            if len(notes) > (get_settings().history if kept == "ended" else _MOST_KEPT[kept]):
+            if len(notes) > (_MOST_KEPT.get(kept) or get_settings().history):
                 del notes[0]
         return len(lists.get("frequent", ())) == _MOST_KEPT["frequent"]
 
@@ -174,7 +180,7 @@ class Tally:
         for name in self._ranked(self._notes)[:MOST_NAMES_SENT]:
             for kept, notes in self._notes[name].items():
                 for note in notes:
-                    yield name, kept, note
+                    yield name, kept, note if isinstance(note, Note) else _note_of(*note)
 
     def _ranked(self, names: Iterable[str]) -> list[str]:
         """Return the names whose figures are sent, the most contended first."""
@@ -254,7 +260,7 @@ class Collector:
                 alike.update(iter(self.pending.popleft, None))
             with suppress(IndexError):
                 while True:
-                    self._note_hold(*self.hold_notes.popleft())
+                    self._note_hold(self.hold_notes.popleft())
             with suppress(KeyError):
                 while True:
                     (kind, of, bucket), times = alike.popitem()
@@ -263,28 +269,27 @@ class Collector:
                     )
                     self._tally(server).count(kind, names, bucket, times)
 
-    def _note_hold(self, kind: Kind, plan: Plan, unit: str, at: float, *of: Any) -> None:
-        """Note that a hold has begun or ended.
+    def _note_hold(self, note: HoldNote) -> None:
+        """Note that a hold has begun or ended."""
+        kind, plan, *_ = note
+        is_enough = self._keep(plan.terms.description, plan.names, kind, note)
+        if is_enough and kind == "acquired" and len(self.noted) < MOST_NAMES_KEPT:
+            self.noted.add(plan)
 
-        Unless its lock has all the notes of a beginning that are kept.
-        """
-        server = plan.terms.description
-        if kind == "acquired" and (server in self.full or (server, plan.names[0]) in self.full):
-            if len(self.noted) < MOST_NAMES_KEPT:
-                self.noted.add(plan)
-            return
-        who = identity.who_is(unit, plan.terms.label)
-        self.note(server, plan.names, Note(at, kind, who, *of))
+    def _keep(
+        self, server: str, names: Iterable[str], kind: str, note: Note | HoldNote
+    ) -> bool:
+        """Keep a note; return whether no more notes of frequent kinds are wanted of one of its locks."""
+        tally = self._tally(server)
+        enough = [(server, name) for name in names if tally.note(name, kind, note)]
+        if enough:
+            self.full.update([server] if tally.notes_no_more else enough)
+        return bool(enough)
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
         """Note an event of some locks, to be sent some seconds later. Does not block."""
         with self._guard:
-            tally = self._tally(server)
-            for name in names:
-                if tally.note(name, note):
-                    self.full.add((server, name))
-            if tally.notes_no_more:
-                self.full.add(server)
+            self._keep(server, names, note.kind, note)
 
     def note_ended(self, server: str, name: str, kind: str) -> None:
         """Note that this thread, or the running task, ended a hold or a wait of somebody else.

@@ -38,7 +38,7 @@ def test_names_beyond_all_measure_are_counted_as_one(monkeypatch: pytest.MonkeyP
     tally = Tally()
     for number in range(100):
         counted(tally, f"lock:{number}", acquired=1)
-        tally.note(f"lock:{number}", Note(0.0, "acquired", None))
+        tally.note(f"lock:{number}", "acquired", Note(0.0, "acquired", None))
     assert 97 == tally.figures()[f"a {REST}"]
     assert len(tally._counts) == 4
     assert len(list(tally.notes())) == 3
