@@ -35,7 +35,6 @@ from redis_locks.locks.data_commands import Command
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import LockOptions, options_of
 from redis_locks.locks.reads import packed_reads
-from redis_locks.locks.with_blocks import CalledBlocks
 from redis_locks.values.name_templates import in_block
 
 P = ParamSpec("P")
@@ -163,7 +162,6 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
         for each in self._sources:
             if isinstance(each, str) and ("{" in each or "}" in each):
                 self._braces = True
-        self._blocks = CalledBlocks()
         self.options = options_of(**options)
         if self._named_by_call:
             refuse_bare(name, "redis_lock")

@@ -187,9 +187,7 @@ class Lock:
 
     options: Options
     _names: tuple[str, ...]
-    _name: str
     _reads: tuple[bytes, ...] = ()
-    _blocks: CalledBlocks
     _plan: Plan | None = None
     """How it was asked for last, if one question is enough; None: it was not, or its names have
     changed.
@@ -208,12 +206,10 @@ class Lock:
     ) -> None:
         self._set_names((name, *more))
         self._reads = packed_reads(read)
-        self._blocks = CalledBlocks()
         self.options = options_of(**options)
 
     def _set_names(self, names: Iterable[object]) -> None:
         self._names, self._plan = validate_names(names), None
-        self._name = joined(self._names)
 
     @classmethod
     def of_call(cls, names: tuple[str, ...], options: Options) -> Lock:
@@ -223,8 +219,18 @@ class Lock:
         """
         lock = object.__new__(Lock)
         lock.options, lock._names = options, names
-        lock._name = joined(names)
         return lock
+
+    @property
+    def _name(self) -> str:
+        """What messages call it."""
+        return joined(self._names)
+
+    @property
+    def _blocks(self) -> CalledBlocks:
+        """Its open blocks that have no `Exit`; most locks never have one."""
+        blocks: CalledBlocks = vars(self).setdefault("_called_blocks", CalledBlocks())
+        return blocks
 
     @property
     def scope(self) -> Scope:
@@ -418,7 +424,7 @@ class Lock:
         names = server_names(
             self._names, "semaphore" if self.options.mode.startswith("permit:") else self._kind
         )
-        vars(lock).update(vars(self), _names=names, _name=joined(names), _plan=None)
+        vars(lock).update(vars(self), _names=names, _plan=None)
         return lock
 
     def _require_name(self) -> None:
@@ -546,7 +552,9 @@ class Lock:
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy may be used with other settings; and connections stay where they are.
-        return {**vars(self), "_plan": None, "_blocks": CalledBlocks()}
+        kept = {**vars(self), "_plan": None}
+        kept.pop("_called_blocks", None)
+        return kept
 
     @property
     def mode(self) -> str:

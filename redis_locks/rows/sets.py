@@ -62,7 +62,11 @@ class RowSet(Lock):
         own = f"intent:{len(models)}:{mode}" if models else mode
         # Rows never go on without their lock.
         self.options = varied(self.options, mode=own, shown_mode=mode, on_unavailable="raise")
-        self._name = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+    @property
+    def _name(self) -> str:
+        first, *others = dict.fromkeys(row.name for row in self._rows)
+        return f"{first} and {len(others)} more" if others else first
 
     async def _nested(self, side: Side, plan: Plan, wait: float | None) -> None:
         """What the caller has is looked for before: see `RowHolds`."""

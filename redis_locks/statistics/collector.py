@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import LinkBroken, run_blocking
@@ -276,10 +276,8 @@ class Collector:
         if is_enough and kind == "acquired" and len(self.noted) < MOST_NAMES_KEPT:
             self.noted.add(plan)
 
-    def _keep(
-        self, server: str, names: Iterable[str], kind: str, note: Note | HoldNote
-    ) -> bool:
-        """Keep a note; return whether no more notes of frequent kinds are wanted of one of its locks."""
+    def _keep(self, server: str, names: Iterable[str], kind: str, note: Note | HoldNote) -> bool:
+        """Keep a note of some locks; return whether one of them wants no more of frequent kinds."""
         tally = self._tally(server)
         enough = [(server, name) for name in names if tally.note(name, kind, note)]
         if enough:
