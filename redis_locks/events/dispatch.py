@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final, Protocol, Union
+from typing import TYPE_CHECKING, Final, Protocol, Union, get_args
 
 from redis_locks.conf.settings import get_settings
 from redis_locks.events import log_lines
@@ -28,9 +28,7 @@ _NOTED: Final = frozenset({"lost", "timed_out", "deadlock"})
 ENDS: Final = frozenset({"released", "lost"})
 """The kinds that end a hold."""
 
-_HOLDS: Final = {
-    kind: (LOCK_SIGNALS[kind], LEVELS[kind]) for kind in ("acquired", "released", "lost")
-}
+_HOLDS: Final = {kind: (LOCK_SIGNALS[kind], LEVELS[kind]) for kind in get_args(HoldKind)}
 """The signal of each kind of `count_hold`, and the level of the log."""
 
 Counted = Union["Plan", tuple[str, tuple[str, ...]]]
@@ -112,7 +110,7 @@ class Teller:
         return self._told(kind)
 
     def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
-        """Count that a hold has begun, or ended.
+        """Count that somebody else had the locks, or that a hold has begun, or ended.
 
         Return whether a receiver wants the whole event.
         """
@@ -120,18 +118,18 @@ class Teller:
         counter = self.statistics
         if counter is not None and (settings := get_settings()).statistics:
             plan, pending = lease.plan, counter.pending
+            pending.append((kind, plan, bucket_of(seconds) if seconds else None))
             if (
                 plan not in counter.noted
                 if kind == "acquired"
-                else kind == "released" and settings.history
+                else settings.history and kind == "released"
             ):
                 at = lease.since if kind == "acquired" else lease.since + seconds
                 note = kind, plan, lease.session.unit, at, seconds, lease.fencing_token
                 counter.hold_notes.append(note)
-            pending.append((kind, plan, bucket_of(seconds) if seconds else None))
             if len(pending) >= counter.most:
                 counter.catch_up()
-            if kind == "lost":
+            if kind == "lost" or (kind == "contended" and plan not in counter.noted):
                 return True
         signal, level = _HOLDS[kind]
         return logger.isEnabledFor(level) or bool(signal.receivers)

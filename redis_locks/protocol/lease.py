@@ -400,9 +400,7 @@ class Lease:
         question.reply = heard = silent_questions.ask(
             plan, driver, link, self.token, self.session.unit, wait, hold
         )
-        if heard.contended and lock_events.observer.count(
-            "contended", plan.names, driver.description, 0.0
-        ):
+        if heard.contended and lock_events.observer.count_hold("contended", 0.0, self):
             question.tells_contention = True
             link.quick_keys = None  # a receiver is there now: the next reply names the holder
         return True

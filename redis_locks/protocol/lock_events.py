@@ -35,7 +35,7 @@ Kind = Literal[
     "unavailable",
 ]
 
-HoldKind = Literal["acquired", "released", "lost"]
+HoldKind = Literal["contended", "acquired", "released", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,10 @@ class Observer(Protocol):
         """
 
     def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:
-        """Count that a hold has begun, or ended, as `count` does."""
+        """Count that somebody else had the locks, or that a hold has begun, or ended.
+
+        See `count`.
+        """
 
     async def tell(self, event: LockEvent, *, task: bool) -> None:
         """Pass the event on. Suspends only if `task`; raises no Exception."""
