@@ -127,6 +127,12 @@ def test_a_silent_wait_can_be_cancelled(turns: Turns) -> None:
     assert len(turns.asked) == 1
 
 
+def want_contention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver wants to know that somebody else has a lock, and nothing else."""
+    for count in ("count", "count_hold"):
+        monkeypatch.setattr(Teller, count, lambda _, kind, *__: kind == "contended")
+
+
 def test_as_long_as_somebody_is_told_who_holds_it_nothing_is_asked_silently(
     turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +143,7 @@ def test_as_long_as_somebody_is_told_who_holds_it_nothing_is_asked_silently(
 
     monkeypatch.setattr(Teller, "tell", tell)
     turns.wait()
-    monkeypatch.setattr(Teller, "count", lambda _, kind, *__: kind == "contended")
+    want_contention(monkeypatch)
     assert [1, 0, 0] == [turns.wait() for _ in range(3)]
     # The first of them was on its way already.
     assert [False, True, True] == [bool(event.holder) for event in told]
@@ -150,7 +156,8 @@ def test_contention_is_counted_once_if_the_grant_is_gone_before_its_read(
     turns.lock = Lock(name, lease=60, using=using, read=[("GET", name)])
     turns.wait()
     counted: list[str] = []
-    monkeypatch.setattr(Teller, "count", lambda _, kind, *__: counted.append(kind))
+    for count in ("count", "count_hold"):
+        monkeypatch.setattr(Teller, count, lambda _, kind, *__: counted.append(kind))
     others = Tasks()
     after: list[Future[None]] = []
 
@@ -188,7 +195,7 @@ def test_a_receiver_that_takes_longer_than_the_lease_has_the_lock_asked_for_agai
             monkeypatch.setattr(module, "monotonic", lambda: monotonic() + 61)
 
     monkeypatch.setattr(Teller, "tell", tell)
-    monkeypatch.setattr(Teller, "count", lambda _, kind, *__: kind == "contended")
+    want_contention(monkeypatch)
     assert 1 == turns.wait(wait=None)
     assert turns.left > 0
     assert ["contended"] == [event.kind for event in late]
