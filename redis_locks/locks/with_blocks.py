@@ -101,14 +101,17 @@ class Watched(Protocol):
 class Block(list[BlockHold]):
     """The holds that one block has, or is about to have: the last one is what it is to end."""
 
-    frame: FrameType | None = None
-    """The frame for which it was entered: what runs under that is inside. None: all that its
-    thread, task or call runs.
-    """
-    where: ref[Block] | None = None
-    """A reference to it, if it has a frame; see `Side.where`."""
-    has_exit = True
-    """Whether an `Exit` ends it."""
+    __slots__ = ("__weakref__", "frame", "has_exit", "where")
+
+    def __init__(self, frame: FrameType | None = None, *, has_exit: bool = True) -> None:
+        self.frame = frame
+        """The frame for which it was entered: what runs under that is inside. None: all that its
+        thread, task or call runs.
+        """
+        self.where: ref[Block] | None = None
+        """A reference to it, if it has a frame; see `Side.where`."""
+        self.has_exit = has_exit
+        """Whether an `Exit` ends it; else it was entered by a call of `__enter__` or `__aenter__`."""
 
     def end(self, error: BaseException | None) -> None:
         """Release what the block has, at its end with `error`. Doing it again does nothing."""
@@ -121,12 +124,6 @@ class Block(list[BlockHold]):
         if self:
             await self[-1].aend_block(error)
             self.clear()
-
-
-class _CalledBlock(Block):
-    """A block that was entered by a call of `__enter__` or `__aenter__`, and has no `Exit`."""
-
-    has_exit = False
 
 
 def _user_of(frame: FrameType) -> FrameType:
@@ -220,9 +217,7 @@ class BlockExit:
             manager = looking.f_locals.get("cm")
             if not isinstance(manager, owner):
                 return self.__wrapped__
-        block = Block()
-        block.frame = looking
-        found = self._kind(_leave, block, self.__wrapped__, manager)
+        found = self._kind(_leave, Block(looking), self.__wrapped__, manager)
         _latest[get_ident()] = ref(found)
         return found
 
@@ -247,14 +242,17 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
         refuse_in_loop("`with`", "Write `async with`")
     # Python has looked the `Exit` up just before, in this thread.
     latest = _latest.pop(get_ident(), None)
-    found = latest and latest()
-    block: Block = found.args[0] if found and found.args[2] is manager else _CalledBlock()
+    found = None if latest is None else latest()
+    if found is None or (arguments := found.args)[2] is not manager:
+        block = Block(has_exit=False)
+    else:
+        block = arguments[0]
     frame, caller = block.frame, sys._getframe(2)
     if frame is not caller and (frame is None or frame not in stack(caller)):
         # No code, or code that has returned, has looked the exit up. So the call must tell.
         frame = sys._getframe(1)
-    above = frame.f_back
-    if frame.f_code.co_name in _ENTERS or (above and above.f_code.co_name in _ENTERS):
+    code = frame.f_code
+    if code.co_name in _ENTERS or code.co_flags & _SUSPENDS:
         frame = _user_of(frame)
     block.frame, block.where = frame, ref(block)
     return block
