@@ -31,12 +31,7 @@ from redis_locks.admin.actions import (
 )
 from redis_locks.admin.bulk import MOST_PARTIES, BulkSelection, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
-from redis_locks.admin.page_content import (
-    LockView,
-    list_screen,
-    lock_screen,
-    page_number,
-)
+from redis_locks.admin.page_content import LockView, list_screen, lock_screen, page_number
 from redis_locks.admin.paths import ServerPages, from_path
 from redis_locks.admin.screens import Screen
 from redis_locks.admin.script_texts import script_texts
@@ -255,12 +250,7 @@ class LockViews:
         return self._respond("bulk", context)
 
     def _end_many(
-        self,
-        reason: str,
-        ticked: Sequence[str],
-        endings: Mapping[str, Ending],
-        *,
-        drains: bool,
+        self, reason: str, ticked: Sequence[str], endings: Mapping[str, Ending], *, drains: bool
     ) -> None:
         done = dict.fromkeys(endings, 0)
         marks = chosen(ticked)

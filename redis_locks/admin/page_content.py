@@ -180,9 +180,7 @@ def lock_screen(
         now=at,
         parts=(
             Piece(
-                "story",
-                (story.case, mode, sorted(may.items()), head["fencing_token"], spans),
-                head,
+                "story", (story.case, mode, sorted(may.items()), head["fencing_token"], spans), head
             ),
             Piece(
                 "timeline",

@@ -184,9 +184,8 @@ def timeline(
         tuple(_waits(at, lock, events, span.seconds)),
         tuple(marks),
         _(
-            "%(span)s. Holds that ended: %(ended)s, of which lost: %(lost)s. "
-            "Holds that go on: %(held)s. Longer than usual: %(long)s. Events that were trouble: "
-            "%(trouble)s."
+            "%(span)s. Holds that ended: %(ended)s, of which lost: %(lost)s. Holds that go on: "
+            "%(held)s. Longer than usual: %(long)s. Events that were trouble: %(trouble)s."
         )
         % {
             "span": span.title,

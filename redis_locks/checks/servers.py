@@ -37,8 +37,7 @@ def _shared_with_caches(using: str | None) -> Iterator[CheckMessage]:
             f"{' and '.join(clears)} would remove all locks, as they are in the same database.",
             hint="Give the locks a database of their own, in a URL such as "
             f"{get_settings().entry(using)} = 'redis://localhost:6379/1', or an alias in CACHES "
-            "for "
-            "them alone.",
+            "for them alone.",
             id=SHARED_WITH_CACHE,
         )
 

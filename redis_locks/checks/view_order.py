@@ -37,8 +37,7 @@ def _never() -> Iterator[CheckMessage]:
         if methods and not any(needs_lock(route.view, method) for method in methods):
             yield Warning(
                 f"The view at {route.route!r} never takes its lock: {kind.__qualname__} handles "
-                "none of its "
-                f"lock_methods, {', '.join(methods)}.",
+                f"none of its lock_methods, {', '.join(methods)}.",
                 hint="Name the methods that need the lock in lock_methods, leave RedisLockMixin "
                 "out, or write lock_methods = ().",
                 id=NO_METHOD,
@@ -49,8 +48,7 @@ def _too_early() -> list[CheckMessage]:
     return [
         Warning(
             f"The view at {route.route!r} takes its lock before it checks permissions. So "
-            "strangers can wait for "
-            "the lock and hold it.",
+            "strangers can wait for the lock and hold it.",
             hint=f"{hint}. If the check itself needs the lock, silence this one.",
             id=BEFORE_PERMISSION,
         )

@@ -135,8 +135,7 @@ class _Queueing:
         if int((self.timeout or 0) * 1000) <= 0:
             msg = (
                 f"Lock {self.name!r} has timeout={self.timeout!r}: to set its end anew would end "
-                "it now, and let others "
-                "in. Give it a timeout above 0"
+                "it now, and let others in. Give it a timeout above 0"
             )
             raise LockError(msg, lock_name=self.name)
 

@@ -158,8 +158,7 @@ def check_name(name: object, decorator: str) -> None:
 def _no_name(name: object) -> TypeError:
     return TypeError(
         "name must be a template such as 'account:{account_id}', a plain callable that returns the "
-        "name, "
-        f"or None, not {name!r}"
+        f"name, or None, not {name!r}"
     )
 
 

@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Generic,
-    Literal,
-    Never,
-    ParamSpec,
-    TypeVar,
-    Unpack,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, ParamSpec, TypeVar, Unpack, overload
 
 from redis_locks.conf.validation import error_status
 from redis_locks.decorators.calls import (

@@ -164,8 +164,7 @@ def refuse_task(function: Callable[..., Any], decorator: str, source: str) -> No
         name = getattr(function, "__name__", "operation")
         raise WrongOrder(
             f"{decorator} cannot decorate the operation {name}: django-ninja would run the "
-            "function inside, "
-            f"without {decorator}.",
+            f"function inside, without {decorator}.",
             f"Write the operation's decorator above:\n\n    @api.post(...)\n    @{source}\n    "
             f"def {name}(...): ...\n",
         )

@@ -80,8 +80,7 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
         if name == "unique" and hasattr(owner, "apply_async") and not known:
             msg = (
                 f"the task {owner.__name__} has unique={self!r}, which its base does not know: add "
-                "base=UniqueTask, from "
-                "redis_locks.integrations.celery"
+                "base=UniqueTask, from redis_locks.integrations.celery"
             )
             raise TypeError(msg)
 

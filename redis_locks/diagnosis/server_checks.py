@@ -141,8 +141,7 @@ def replicas(probe: Probe) -> Outcome:
         f"{_replicas(count)}, but min-replicas-to-write is 0: a primary that is cut off goes on "
         "granting locks that its successor does not know.",
         "CONFIG SET min-replicas-to-write 1, CONFIG SET min-replicas-max-lag 10, set REPLICAS, or "
-        "have "
-        "resources check fencing tokens.",
+        "have resources check fencing tokens.",
     )
 
 
@@ -159,7 +158,6 @@ def sentinel(probe: Probe) -> Outcome:
         return ok("No Sentinel watches the server.")
     return warning(
         f"{watchers} Sentinels watch the server; after a fail-over {probe.entry} still names the "
-        "old "
-        "primary.",
+        "old primary.",
         f"{_through_sentinel(probe)}, and have resources check fencing tokens.",
     )

@@ -7,14 +7,7 @@ twin's name begins with "a".
 
 from __future__ import annotations
 
-from redis_locks.inspection.queries import (
-    alock,
-    alocks,
-    anames,
-    lock,
-    locks,
-    names,
-)
+from redis_locks.inspection.queries import alock, alocks, anames, lock, locks, names
 from redis_locks.inspection.sessions import (
     Parties,
     ablocking,

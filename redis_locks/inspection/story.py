@@ -206,8 +206,7 @@ _DEADLOCK = gettext_lazy(
 )
 _QUEUED = gettext_lazy(
     "A task that is queued or runs holds this lock. It is free when the task begins or ends, or in "
-    "%(left)s. "
-    "A force-release lets the task be queued again."
+    "%(left)s. A force-release lets the task be queued again."
 )
 _COOLDOWN = gettext_lazy(
     "Nobody works under this lock. It stays closed for another %(left)s, as its at_least says. A "

@@ -71,8 +71,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             if cls.unique.rule.queue_scope is not None:
                 msg = (
                     "unique_task(database=...) is for django.tasks: Celery's queue is in no "
-                    "database. "
-                    "Queue the task with delay_on_commit()"
+                    "database. Queue the task with delay_on_commit()"
                 )
                 raise TypeError(msg)
             bound = not isinstance(inspect.getattr_static(cls, "run"), staticmethod)
@@ -80,11 +79,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
             cls._name_of = staticmethod(cls.unique.rule.naming(run))
 
     def apply_async(
-        self,
-        args: Any = None,
-        kwargs: Any = None,
-        task_id: str | None = None,
-        **options: Any,
+        self, args: Any = None, kwargs: Any = None, task_id: str | None = None, **options: Any
     ) -> Any:
         """Queue the task, unless it is queued already; see `UniqueTask`.
 

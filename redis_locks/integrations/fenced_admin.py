@@ -142,8 +142,7 @@ class FencedModelAdmin(_Base):
             if written is not None:
                 msg = (
                     f"{type(obj)._meta.label} {obj.pk!r} was read or written with fencing token "
-                    f"{written} since "
-                    "this page read it: nothing was saved"
+                    f"{written} since this page read it: nothing was saved"
                 )
                 raise StaleHold(msg)
             obj.save(hold=hold)

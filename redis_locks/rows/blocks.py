@@ -167,8 +167,7 @@ class lock_rows(Generic[M]):  # noqa: N801 - used as a block, so it reads like a
         if not getattr(self, "_asked", True):
             warnings.warn(
                 "lock_rows() by itself locks nothing: write `with lock_rows(...) as rows:`, or "
-                "call "
-                "acquire()",
+                "call acquire()",
                 RuntimeWarning,
                 stacklevel=2,
                 source=self,

@@ -285,8 +285,7 @@ def require_hold(
         takes = "" if lock is None else f"take lock {lock!r} around it, or "
         msg = (
             f'{model._meta.label} has fenced = "required", so {what} needs a hold: {takes}write '
-            f"{instead}. "
-            "Nothing was written"
+            f"{instead}. Nothing was written"
         )
         raise UnfencedWrite(msg)
 

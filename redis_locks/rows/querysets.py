@@ -39,8 +39,7 @@ class _Asked:
         if not self.is_so:
             warnings.warn(
                 f"{self._model}.objects.select_for_lock() by itself locks nothing: evaluate the "
-                "queryset, as by "
-                "rows = list(...), get() or update()",
+                "queryset, as by rows = list(...), get() or update()",
                 RuntimeWarning,
                 stacklevel=2,
                 source=self,

@@ -159,8 +159,7 @@ class Attempt(Hold):
         if self.kept and self._verdict is not None:
             msg = (
                 f"This attempt at job {self.name!r} was ended already: it is over when its "
-                "transaction has ended. "
-                "Call done() or fail() once"
+                "transaction has ended. Call done() or fail() once"
             )
             raise LockNotHeld(msg)
         if keep:
@@ -224,12 +223,7 @@ class Attempt(Hold):
         if verdict is None or self.lease.state is State.LOST:
             return await super().end_on(link)
         held = await records.finish(
-            link,
-            verdict.script,
-            self._request,
-            self.number,
-            self._terms.kept_ms,
-            verdict.outcome,
+            link, verdict.script, self._request, self.number, self._terms.kept_ms, verdict.outcome
         )
         if not held and verdict.is_done:
             # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its
@@ -241,8 +235,7 @@ class Attempt(Hold):
     async def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         msg = (
             f"an attempt at job {self.name!r} ends with done() or fail(): it cannot be shared, "
-            "given away, or ended "
-            "with commit()"
+            "given away, or ended with commit()"
         )
         raise TypeError(msg)
 

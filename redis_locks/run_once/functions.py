@@ -44,16 +44,12 @@ def decorate(function: Function, name: object, terms: JobTerms, events: RunEvent
     """
     refuse_task(function, "run_once", f"run_once({name!r})")
     check_function(
-        function,
-        "run_once",
-        of_class="decorate its method",
-        of_generator="the job would be done",
+        function, "run_once", of_class="decorate its method", of_generator="the job would be done"
     )
     if terms.record is not None and is_async(function):
         msg = (
             "record= needs a transaction, and async code has none: decorate a plain function in "
-            f"place of {function!r}, "
-            "and call that by sync_to_async"
+            f"place of {function!r}, and call that by sync_to_async"
         )
         raise TypeError(msg)
     name_of = one_name_of("a job", function, name)

@@ -43,8 +43,7 @@ class ResultFormat(NamedTuple):
         if size > MAX_RESULT_BYTES:
             why = (
                 f"its result takes {size:,} bytes as JSON, and at most {MAX_RESULT_BYTES:,} can be "
-                "stored. "
-                "Keep it elsewhere and return its key"
+                "stored. Keep it elsewhere and return its key"
             )
             return Stored("", problem=not_stored(name, why))
         return Stored(text, value)

@@ -113,8 +113,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         if busy and wait is None:
             msg = (
                 f"override_locks({self._outcome!r}): the lock {request.keys.lock!r} would be "
-                "waited for for ever; "
-                "give it a blocking_timeout"
+                "waited for for ever; give it a blocking_timeout"
             )
             raise RuntimeError(msg)
         return not busy

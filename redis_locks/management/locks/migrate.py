@@ -61,10 +61,7 @@ class Migrate(Verb):
             help="take no lock and migrate nothing; exit with 1 if a migration is not applied",
         )
         parser.add_argument(
-            "migrate_arguments",
-            nargs="*",
-            metavar="ARGUMENT",
-            help="an argument of migrate",
+            "migrate_arguments", nargs="*", metavar="ARGUMENT", help="an argument of migrate"
         )
 
     def run(self, console: Console, **options: Any) -> None:

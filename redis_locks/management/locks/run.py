@@ -34,16 +34,15 @@ class Run(Verb):
     details = (
         "Signals are passed on. The exit status is the command's, or 128 + the number of a signal "
         "that ended it. It is 75 if somebody else holds the lock or an operator cancelled the "
-        "wait. A command that loses its lock is ended, and the exit status is 79, however it "
-        "ends. If `run` is killed by SIGKILL, the command gets SIGTERM on Linux, and goes on "
-        f"elsewhere. {_FENCING_TOKEN} has the fencing token, so that a resource can refuse late "
-        "writes. With --once the command is a job. An exit status of 0 makes it done. Any other "
-        "is a failed attempt, which the next caller repeats. The exit status is 0 if the job is "
-        "done already, and 70 if no attempt is left. It is 69 if Redis did not confirm the "
-        f"outcome. {_ATTEMPT} has the number of the attempt, from 1 on, and {_MAX_ATTEMPTS} the "
-        "most there may be. A job stays done for a day, so put the day into the name of a daily "
-        "job. For example: locks run report-$(date +%F) --once --wait 3600 -- ./report.sh (in a "
-        "crontab, % is written \\%)"
+        "wait. A command that loses its lock is ended, and the exit status is 79, however it ends. "
+        "If `run` is killed by SIGKILL, the command gets SIGTERM on Linux, and goes on elsewhere. "
+        f"{_FENCING_TOKEN} has the fencing token, so that a resource can refuse late writes. With "
+        "--once the command is a job. An exit status of 0 makes it done. Any other is a failed "
+        "attempt, which the next caller repeats. The exit status is 0 if the job is done already, "
+        f"and 70 if no attempt is left. It is 69 if Redis did not confirm the outcome. {_ATTEMPT} "
+        f"has the number of the attempt, from 1 on, and {_MAX_ATTEMPTS} the most there may be. A "
+        "job stays done for a day, so put the day into the name of a daily job. For example: locks "
+        "run report-$(date +%F) --once --wait 3600 -- ./report.sh (in a crontab, % is written \\%)"
     )
     answers = False
 
@@ -77,10 +76,7 @@ class Run(Verb):
             "%(default)g",
         )
         parser.add_argument(
-            "command",
-            nargs="+",
-            metavar="COMMAND",
-            help="the command and its arguments",
+            "command", nargs="+", metavar="COMMAND", help="the command and its arguments"
         )
 
     def run(self, console: Console, **options: Any) -> None:

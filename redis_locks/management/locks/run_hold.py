@@ -39,8 +39,7 @@ def add_job_arguments(parser: CommandParser) -> None:
         "--once",
         action="store_true",
         help="run the command as a job: one caller does it, and others exit with 0 when it is "
-        "done; "
-        "if it fails or dies, the next caller tries again",
+        "done; if it fails or dies, the next caller tries again",
     )
     parser.add_argument(
         "--max-attempts",

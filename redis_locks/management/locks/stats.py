@@ -41,9 +41,8 @@ class Stats(Verb):
     help = "Show how often each lock was acquired, contended and lost, most contended first."
     examples = ("stats", "stats 'account:*' --day", "stats --sort hold --format csv")
     details = (
-        "AWAY counts acquires that failed because Redis did not answer. "
-        "WAIT50 and WAIT99 are the median and the 99th percentile of the waits, HOLD50 and HOLD99 "
-        "those of the holds. "
+        "AWAY counts acquires that failed because Redis did not answer. WAIT50 and WAIT99 are the "
+        "median and the 99th percentile of the waits, HOLD50 and HOLD99 those of the holds. "
         "Columns without any figure are left out."
     )
 
