@@ -82,7 +82,7 @@ def test_without_figures_it_says_so_and_why(name: str) -> None:
     ],
 )
 def test_a_table_fits_into_80_columns(rows: Sequence[LockStatistics]) -> None:
-    lines = drawn(stats._TABLE, map(stats._cells, rows), 80)
+    lines = drawn(stats._FIGURES, map(stats._figures, rows), 80)
     assert len(rows) + 1 == len(lines)
     assert max(map(len, lines)) <= 80
 

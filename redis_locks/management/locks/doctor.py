@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from redis_locks.diagnosis.checks import REACHABLE, diagnose
 from redis_locks.diagnosis.findings import Finding, Level
 from redis_locks.management.locks.console import FAILED, UNREACHABLE, Console, fail
-from redis_locks.management.locks.report import Report, Row
+from redis_locks.management.locks.report import Report
 from redis_locks.management.locks.verb import Verb
 from redis_locks.values.text import printable
 
-_COLUMNS = ("check", "level", "message", "fix")
 _STYLES = {Level.OK: "SUCCESS", Level.WARNING: "WARNING", Level.ERROR: "ERROR"}
 
 
@@ -30,11 +28,8 @@ class Doctor(Verb):
     def run(self, console: Console, **options: Any) -> None:
         """Print a line or more per check; fail if there is an error."""
         findings = diagnose(using=options["using"])
-        rows: list[Row] = [asdict(finding) for finding in findings]
-        console.report(
-            Report(rows, _COLUMNS, rows, lambda width: _text(findings, console, width)),
-            options["format"],
-        )
+        report = Report.of_all(Finding, findings, lambda width: _text(findings, console, width))
+        console.report(report, options["format"])
         errors = [finding for finding in findings if finding.level is Level.ERROR]
         if any(finding.check == REACHABLE for finding in errors):
             fail("Without the server nothing else can be checked.", UNREACHABLE)

@@ -10,14 +10,9 @@ from django.core.management.base import CommandParser
 from django.db import DEFAULT_DB_ALIAS
 
 from redis_locks.locks.lock import Lock
-from redis_locks.management.locks.child import Signals
 from redis_locks.management.locks.console import Console
-from redis_locks.management.locks.run import supervise
-from redis_locks.management.locks.run_hold import begin
+from redis_locks.management.locks.run import run_under
 from redis_locks.management.locks.verb import Verb, seconds
-
-_GRACE = 10.0
-"""Seconds between SIGTERM and SIGKILL for a migrate that lost its lock."""
 
 
 class Migrate(Verb):
@@ -80,12 +75,5 @@ class Migrate(Verb):
         command = [sys.executable, sys.argv[0], "migrate", "--no-input", "--database", database]
         if options["pythonpath"]:
             command += ["--pythonpath", options["pythonpath"]]
-        signals = Signals()
-        with signals.caught():
-            hold = begin(
-                console, lock.hold().__enter__, signals, using=options["using"], skip=False
-            )
-            if hold is None:
-                return
-            code = supervise(console, hold, signals, [*command, *arguments], _GRACE)
-        sys.exit(code)
+        command += arguments
+        run_under(lock.hold().__enter__, command, console, options["using"])

@@ -6,7 +6,8 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from redis_locks.values.text import printable
 
@@ -37,6 +38,14 @@ class Report:
     def of(cls, row: Row, text: str) -> Report:
         """Return the answer that has one row, and one line for people."""
         return cls(row, tuple(row), [row], lambda _: [text])
+
+    @classmethod
+    def of_all(
+        cls, kind: type[Any], records: Iterable[Any], text: Callable[[int | None], Iterable[str]]
+    ) -> Report:
+        """Return the answer that has a row per record, all instances of the dataclass `kind`."""
+        rows = [asdict(record) for record in records]
+        return cls(rows, tuple(field.name for field in fields(kind)), rows, text)
 
     def lines(self, wanted: str, columns: int | None) -> list[str]:
         """Return the answer in the format `wanted`, one of `FORMATS`."""

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Final
 
 from django.core.management.base import CommandParser
 
-from redis_locks.exceptions import LockBackendError, LockError, LockLost
+from redis_locks.conf.settings import UNSET
+from redis_locks.exceptions import (
+    AlreadyDone,
+    AttemptsExhausted,
+    LockBackendError,
+    LockError,
+    LockLost,
+    LockNotAvailable,
+)
+from redis_locks.inspection.time_limit import silence_told
 from redis_locks.locks.hold import Hold
+from redis_locks.locks.lock import Lock
 from redis_locks.management.locks.child import Child, Signals
-from redis_locks.management.locks.console import LOST, UNREACHABLE, Console
-from redis_locks.management.locks.run_hold import add_job_arguments, begin, beginning_of
-from redis_locks.management.locks.verb import Verb, seconds
-from redis_locks.run_once import Attempt
+from redis_locks.management.locks.console import BUSY, GIVEN_UP, LOST, UNREACHABLE, Console, fail
+from redis_locks.management.locks.verb import Verb, count, seconds
+from redis_locks.run_once import Attempt, run_once
 from redis_locks.values.text import printable
 
 _FENCING_TOKEN = "REDIS_LOCKS_FENCING_TOKEN"  # noqa: S105 - the name of a variable
@@ -22,6 +33,15 @@ _ATTEMPT, _MAX_ATTEMPTS = "REDIS_LOCKS_ATTEMPT", "REDIS_LOCKS_MAX_ATTEMPTS"
 
 # What a shell says of a command that is not there, or may not be run.
 _MISSING, _NOT_EXECUTABLE = 127, 126
+
+_GRACE: Final = 10.0
+"""Seconds between SIGTERM and SIGKILL for a command that lost its lock."""
+
+_SILENT: Final = 2.5
+"""Seconds after which people are told that the server does not answer, and that the wait goes on.
+"""
+
+_OF_JOBS = ("max_attempts", "done_ttl")
 
 
 class Run(Verb):
@@ -53,12 +73,14 @@ class Run(Verb):
         parser.add_argument(
             "--wait",
             type=seconds,
+            default=UNSET,
             metavar="SECONDS",
             help="how long to wait for the lock; default: REDIS_LOCKS['WAIT'], with --skip 0",
         )
         parser.add_argument(
             "--lease",
             type=seconds,
+            default=UNSET,
             metavar="SECONDS",
             help="how long the lock outlives `run` if that is killed; "
             "default: REDIS_LOCKS['LEASE']",
@@ -66,11 +88,29 @@ class Run(Verb):
         parser.add_argument(
             "--skip", action="store_true", help="exit with 0 if somebody else holds the lock"
         )
-        add_job_arguments(parser)
+        parser.add_argument(
+            "--once",
+            action="store_true",
+            help="run the command as a job: one caller does it, and others exit with 0 when it is "
+            "done; if it fails or dies, the next caller tries again",
+        )
+        parser.add_argument(
+            "--max-attempts",
+            type=count,
+            metavar="N",
+            help="with --once: how often the job is tried in all; default: 3",
+        )
+        parser.add_argument(
+            "--done-ttl",
+            type=seconds,
+            metavar="SECONDS",
+            help="with --once: how long Redis remembers that the job is done, or how often it "
+            "failed; default: 86400, a day",
+        )
         parser.add_argument(
             "--grace",
             type=seconds,
-            default=10.0,
+            default=_GRACE,
             metavar="SECONDS",
             help="time between SIGTERM and SIGKILL for a command that lost its lock; default: "
             "%(default)g",
@@ -81,16 +121,107 @@ class Run(Verb):
 
     def run(self, console: Console, **options: Any) -> None:
         """Hold the lock while the command runs, then exit as it did."""
-        beginning, signals = beginning_of(options), Signals()
-        with signals.caught():
-            hold = begin(console, beginning, signals, using=options["using"], skip=options["skip"])
-            if hold is None:
-                return
-            code = supervise(console, hold, signals, options["command"], options["grace"])
-        sys.exit(code)
+        hold = _hold_of(options)
+        run_under(
+            hold,
+            options["command"],
+            console,
+            options["using"],
+            skip=options["skip"],
+            grace=options["grace"],
+        )
 
 
-def supervise(
+def _hold_of(options: Mapping[str, Any]) -> Callable[[], Hold]:
+    """Return what blocks until the command may run, and gives the hold under which it does.
+
+    Raises:
+        ValueError: The options make no lock or job.
+        TypeError: Likewise.
+    """
+    of_job = {name: options[name] for name in _OF_JOBS if options[name] is not None}
+    if of_job and not options["once"]:
+        msg = f"--{next(iter(of_job)).replace('_', '-')} is for a job: give --once as well"
+        raise ValueError(msg)
+    common: dict[str, Any] = {
+        "wait": 0 if options["skip"] and options["wait"] is UNSET else options["wait"],
+        "lease": options["lease"],
+        "renew": True,
+        "using": options["using"],
+        "label": f"locks run: {PurePath(options['command'][0]).name}",
+    }
+    if options["once"]:
+        return run_once(options["name"], **common, **of_job).__enter__
+    return Lock(options["name"], **common).hold().__enter__
+
+
+def run_under(
+    begin: Callable[[], Hold],
+    command: list[str],
+    console: Console,
+    using: str | None,
+    *,
+    skip: bool = False,
+    grace: float = _GRACE,
+) -> None:
+    """Run a command under the hold that `begin` waits for, then exit as the command did.
+
+    Returns if the command is not to run.
+
+    Args:
+        begin: Blocks until the command may run, and gives its hold.
+        command: The command and its arguments.
+        console: Where it is told what goes wrong.
+        using: The server of the lock.
+        skip: Whether it is all right that somebody else holds the lock.
+        grace: Seconds between SIGTERM and SIGKILL for a command that lost its lock.
+
+    Raises:
+        CommandError: Somebody else holds the lock, the wait was cancelled, or no attempt at the job
+            is left.
+        LockBackendError: Redis could not be asked.
+        SystemExit: The command has ended.
+    """
+    signals = Signals()
+    with signals.caught():
+        hold = _begun(begin, console, signals, using, skip=skip)
+        if hold is None:
+            return
+        code = _supervise(console, hold, signals, command, grace)
+    sys.exit(code)
+
+
+def _begun(
+    begin: Callable[[], Hold], console: Console, signals: Signals, using: str | None, *, skip: bool
+) -> Hold | None:
+    """Return the hold under which the command runs, or None if it is not to run."""
+
+    def still_trying(silence: str) -> None:
+        console.note(f"{printable(silence)}. Still trying.")
+
+    signals.interrupt = True  # while waiting there is nobody yet to pass signals on to
+    try:
+        with silence_told(using, _SILENT, still_trying):
+            return begin()
+    except LockNotAvailable as error:
+        if not skip:
+            by = f". It is held by {error.holder}" if error.holder else ""
+            fail(printable(f"{error}{by}"), BUSY)
+    except AlreadyDone as error:
+        # Usual for all but one of those who try, so cron is not to send mail of it.
+        if console.is_terminal:
+            console.note(f"{printable(str(error))}.")
+    except LockBackendError:
+        raise
+    except LockError as error:
+        # No attempt is left. Or somebody cancelled the wait, or it would never have ended.
+        fail(printable(str(error)), GIVEN_UP if isinstance(error, AttemptsExhausted) else BUSY)
+    finally:
+        signals.interrupt = False
+    return None
+
+
+def _supervise(
     console: Console, hold: Hold, signals: Signals, command: list[str], grace: float
 ) -> int:
     """Run the command and end the hold last; return the exit status."""

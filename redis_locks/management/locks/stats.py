@@ -1,26 +1,26 @@
-"""`manage.py locks stats`."""
+"""`manage.py locks stats` and `history`: what processes have counted, and past holds."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from redis_locks import statistics
+from redis_locks.conf.name_function import both_forms
 from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
+from redis_locks.management.locks.selection import did_you_mean
 from redis_locks.management.locks.table import NONE, TableColumn, drawn
 from redis_locks.management.locks.verb import Verb, count
-from redis_locks.statistics import LockStatistics
+from redis_locks.statistics import LockStatistics, PastHold
 from redis_locks.statistics.history import ORDERS, Period, ordered
 from redis_locks.values.text import latency, printable
 
-_COLUMNS = tuple(field.name for field in fields(LockStatistics))
-
-
-_TABLE = (
+_FIGURES = (
     TableColumn("NAME", shrinks=1),
     *(TableColumn(header, is_number=True) for header in ("ACQUIRED", "CONTENDED")),
     *(
@@ -31,6 +31,14 @@ _TABLE = (
     TableColumn("WAIT99", is_number=True),
     TableColumn("HOLD50", is_number=True, goes=2),
     TableColumn("HOLD99", is_number=True),
+)
+
+
+_PAST_HOLDS = (
+    TableColumn("ENDED (UTC)"),
+    TableColumn("HELD FOR", is_number=True),
+    TableColumn("OUTCOME"),
+    TableColumn("HOLDER", shrinks=1),
 )
 
 
@@ -66,14 +74,7 @@ class Stats(Verb):
         shown = ordered(rows, options["sort"])[: options["limit"]]
         if figures.others and len(shown) == len(rows):
             shown.append(figures.others)
-        records = [asdict(row) for row in shown]
-        report = Report(
-            records,
-            _COLUMNS,
-            records,
-            lambda columns: console.headed(drawn(_TABLE, map(_cells, shown), columns)),
-        )
-        console.report(report, options["format"])
+        _print(console, LockStatistics, shown, _FIGURES, _figures, options["format"])
         if options["format"] in FOR_PROGRAMS:
             return
         if len(shown) < len(rows):
@@ -85,11 +86,66 @@ class Stats(Verb):
                 console.note('They are switched off: REDIS_LOCKS["STATISTICS"] is False.')
 
 
-def _cells(row: LockStatistics) -> tuple[str, ...]:
+class History(Verb):
+    """The past holds of a lock."""
+
+    name = "history"
+    help = "Show the past holds of a lock, latest first: who, when, how long, how it ended."
+    details = "The setting HISTORY says how many are kept. `show` has those who hold it now."
+    examples = ("history account:17", "history account:17 --format csv")
+
+    def arguments(self, parser: CommandParser) -> None:
+        """Add the lock and the limit."""
+        parser.add_argument("name", help="the lock")
+        parser.add_argument("--limit", type=count, metavar="N", help="show at most so many holds")
+
+    def run(self, console: Console, **options: Any) -> None:
+        """Print the holds."""
+        using = options["using"]
+        each = (statistics.holds(name, using=using) for name in both_forms(options["name"]))
+        past = next(filter(None, each), [])[: options["limit"]]
+        _print(console, PastHold, past, _PAST_HOLDS, _past_hold, options["format"])
+        if options["format"] in FOR_PROGRAMS or past:
+            return
+        if get_settings().history:
+            asked = did_you_mean(options["name"], using)
+            console.note(f"No hold of this lock has ended in the last day.{asked}")
+        else:
+            console.note('None is kept. REDIS_LOCKS["HISTORY"] says how many to keep: 50, say.')
+
+
+def _print(
+    console: Console,
+    kind: type[Any],
+    records: Sequence[Any],
+    columns: Sequence[TableColumn],
+    cells: Callable[[Any], tuple[str, ...]],
+    wanted: str | None,
+) -> None:
+    """Print records of a dataclass, to people as a table of these columns and cells."""
+
+    def text(width: int | None) -> list[str]:
+        return console.headed(drawn(columns, map(cells, records), width))
+
+    console.report(Report.of_all(kind, records, text), wanted)
+
+
+def _figures(row: LockStatistics) -> tuple[str, ...]:
     times = (row.wait_p50, row.wait_p99, row.hold_p50, row.hold_p99)
     counts = (row.acquired, row.contended, row.timed_out, row.lost, row.deadlocks, row.unavailable)
     return (
         printable(row.name) or "(all others)",
         *map(str, counts),
         *(NONE if seconds is None else latency(seconds) for seconds in times),
+    )
+
+
+def _past_hold(hold: PastHold) -> tuple[str, ...]:
+    ended = datetime.fromtimestamp(hold.ended, UTC)
+    who = f"{hold.who} ({hold.detail})" if hold.detail else hold.who
+    return (
+        f"{ended:%Y-%m-%d %H:%M:%S}",
+        latency(hold.ended - hold.began),
+        hold.outcome,
+        printable(who),
     )

@@ -83,20 +83,18 @@ class Verb:
             "path",
         )
         if self.answers:
-            self._format_arguments(parser)
+            parser.add_argument(
+                "--format",
+                choices=FORMATS,
+                help="default: a table; of list, plain (tab-separated) when stdout is not a "
+                "terminal",
+            )
+            parser.add_argument(
+                "--json", dest="format", action="store_const", const="json", help="as --format json"
+            )
         for option, kind in _DJANGOS.items():
             # As Django's, which are the command's, but a user may well put them last.
             parser.add_argument(option, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kind)
-
-    def _format_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument(
-            "--format",
-            choices=FORMATS,
-            help="default: a table; of list, plain (tab-separated) when stdout is not a terminal",
-        )
-        parser.add_argument(
-            "--json", dest="format", action="store_const", const="json", help="as --format json"
-        )
 
     def arguments(self, parser: CommandParser) -> None:
         """Add the verb's own arguments."""
@@ -135,14 +133,3 @@ def number(least: float, most: float, kind: type[int | float], what: str) -> Cal
 
 seconds = number(0, MAX_SECONDS, float, "a number of seconds from 0 to one year")
 count = number(1, 10**9, int, "a whole number above 0")
-
-
-def add_consent(parser: CommandParser) -> None:
-    """Add why a hold or a wait is ended, and that nobody is to be asked."""
-    parser.add_argument(
-        "--reason",
-        default="",
-        metavar="TEXT",
-        help="why, for the log: the logger redis_locks.audit tells who ended what",
-    )
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")

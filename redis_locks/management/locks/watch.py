@@ -18,7 +18,7 @@ from redis_locks.management.locks.console import USAGE, Console, fail
 from redis_locks.management.locks.feed import Feed
 from redis_locks.management.locks.list import List
 from redis_locks.management.locks.live_screen import LiveScreen
-from redis_locks.management.locks.release import Release
+from redis_locks.management.locks.operators import Release
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.terminal import FullScreen
