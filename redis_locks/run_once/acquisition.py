@@ -25,8 +25,8 @@ from redis_locks.protocol.store import Refused, Request, Won
 from redis_locks.run_once import records
 from redis_locks.run_once.attempts import Attempt, pending
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
-from redis_locks.run_once.records import Begun, Done, Exhausted, Failed, Locked
-from redis_locks.run_once.status import RunStatus, status_of
+from redis_locks.run_once.records import Begun, Done, Failed, Locked
+from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import JobTerms
 from redis_locks.values.identity import describe_holder
 
@@ -69,7 +69,18 @@ class Job(NamedTuple):
     async def status(self, side: Side) -> RunStatus:
         """Return what is known of the job. Raises LockBackendError."""
         known = await look(side.driver, self.lease(side).request)
-        return status_of(self.name, self.terms, known)
+        attempts = known.attempt
+        if isinstance(known, Locked):
+            holder = describe_holder(known.claim)
+            return RunStatus(self.name, "running", attempts, holder=holder)
+        if isinstance(known, Done):
+            return RunStatus(self.name, "done", attempts, self.terms.format.read(known.result))
+        if not attempts:
+            return RunStatus(self.name, "new")
+        is_over, last_error = attempts >= self.terms.max_attempts, known.last_error or None
+        return RunStatus(
+            self.name, "exhausted" if is_over else "failed", attempts, last_error=last_error
+        )
 
     def status_by_record(self, status: RunStatus) -> RunStatus:
         """Return that the job is done if its record says so, whatever Redis has forgotten.
@@ -118,7 +129,7 @@ class Job(NamedTuple):
             raise
         if isinstance(outcome, Started):
             return await self._start(side, lease, outcome, wait)
-        if isinstance(outcome, Exhausted):
+        if isinstance(outcome, Failed):
             last_error = outcome.last_error or None
             await self._tell(side, "exhausted", attempt=outcome.attempt, last_error=last_error)
             raise self._exhausted(outcome)
@@ -167,7 +178,7 @@ class Job(NamedTuple):
         msg = f"Job {self.name!r} is done already, by attempt {done.attempt}"
         return AlreadyDone(msg, self.name, done.attempt, result)
 
-    def _exhausted(self, exhausted: Exhausted) -> AttemptsExhausted:
+    def _exhausted(self, exhausted: Failed) -> AttemptsExhausted:
         attempts, last_error = exhausted.attempt, exhausted.last_error or None
         why = last_error or "its process died or lost the lock"
         times = "once" if attempts == 1 else f"{attempts} times"
@@ -196,7 +207,7 @@ async def begin(
     terms: JobTerms,
     wait: float | None,
     on_locked: Callable[[Locked], Awaitable[None]],
-) -> Started | Locked | Done | Exhausted:
+) -> Started | Locked | Done | Failed:
     """Begin an attempt, waiting up to `wait` seconds (0: not at all, None: for ever).
 
     `on_locked` is called once, before the wait, if somebody else holds the lock. An error or a
@@ -221,7 +232,8 @@ async def begin(
                 # Time is up. A stopped process at the head of the queue may have kept the result
                 # from us.
                 known = await look(driver, request)
-                return _at_last(known, outcome, terms)
+                follows = isinstance(known, Failed) and known.attempt < terms.max_attempts
+                return outcome if follows else known
             outcome, sent = await _begin(driver, request, terms, until)
         if isinstance(outcome, Begun):
             deadline = sent + request.lease_ms / 1000
@@ -234,14 +246,6 @@ async def begin(
     return outcome
 
 
-def _at_last(
-    known: Locked | Done | Failed, locked: Locked, terms: JobTerms
-) -> Locked | Done | Exhausted:
-    if not isinstance(known, Failed):
-        return known
-    return Exhausted(*known) if known.attempt >= terms.max_attempts else locked
-
-
 async def look(driver: Driver, request: Request) -> Locked | Done | Failed:
     """Return what is known of the job; `Locked` is the attempt under way."""
     known, _ = await _persist(driver, lambda link: records.status(link, request))
@@ -250,7 +254,7 @@ async def look(driver: Driver, request: Request) -> Locked | Done | Failed:
 
 async def _begin(
     driver: Driver, request: Request, terms: JobTerms, until: float
-) -> tuple[Begun | Locked | Done | Exhausted, float]:
+) -> tuple[Begun | Locked | Done | Failed, float]:
     return await _persist(driver, lambda link: records.begin(link, request, terms), until)
 
 

@@ -30,8 +30,8 @@ from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
 from redis_locks.protocol.store import Request
 from redis_locks.run_once import records
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
+from redis_locks.run_once.results import Verdict
 from redis_locks.run_once.terms import JobTerms
-from redis_locks.run_once.verdicts import Verdict
 from redis_locks.values import identity
 
 _current: ContextVar[Attempt] = ContextVar("redis_locks_attempt")

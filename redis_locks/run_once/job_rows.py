@@ -6,6 +6,7 @@ Both are committed together.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,7 @@ from django.db import IntegrityError, connections, models, router
 from django.db.transaction import atomic
 from django.utils import timezone
 
+from redis_locks.exceptions import ResultNotStored
 from redis_locks.run_once.results import ResultFormat
 
 _MOST_PRUNED: Final = 100
@@ -70,7 +72,10 @@ class Record(NamedTuple):
                 return self.format.read(done)
             value = work()
             self._prune(rows, using)
-            text = self.format.store(self.name, value).text if self.stores else ""
+            text = ""
+            if self.stores:
+                with suppress(ResultNotStored):  # the end of the attempt tells why
+                    text, _ = self.format.store(self.name, value)
             rows.filter(pk=self._key).update(result=text, expires_at=self._expires_at())
         return value
 

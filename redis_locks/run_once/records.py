@@ -41,22 +41,21 @@ class Done(NamedTuple):
     result: str
 
 
-class Exhausted(NamedTuple):
-    """All attempts failed. `last_error` says how the last one ended; empty if its lease ended."""
-
-    attempt: int
-    last_error: str
-
-
 class Failed(NamedTuple):
-    """The last attempt failed and no other has begun. `attempt` is 0 if there was none."""
+    """The last attempt failed and no other has begun. `attempt` is 0 if there was none.
+
+    `last_error` says how it ended; empty if its lease ended.
+    """
 
     attempt: int
     last_error: str
 
 
-async def begin(link: Link, request: Request, terms: JobTerms) -> Begun | Locked | Done | Exhausted:
-    """Begin the next attempt if the lock is free, or ours, and there is something to do."""
+async def begin(link: Link, request: Request, terms: JobTerms) -> Begun | Locked | Done | Failed:
+    """Begin the next attempt if the lock is free, or ours, and there is something to do.
+
+    `Failed`: no attempt is left.
+    """
     token = request.token
     words = argv(
         *(token, request.lease_ms, request.who, link.listener),
@@ -72,9 +71,7 @@ async def begin(link: Link, request: Request, terms: JobTerms) -> Begun | Locked
     if word == "begun":
         fence, _, last_error = rest.partition(" ")
         return Begun(int(attempt), int(fence), last_error)
-    if word == "locked":
-        return _locked(attempt, rest)
-    return Done(int(attempt), rest) if word == "done" else Exhausted(int(attempt), rest)
+    return _known(word, attempt, rest)
 
 
 async def finish(
@@ -90,11 +87,11 @@ async def status(link: Link, request: Request) -> Locked | Done | Failed:
     """Return what is known of the job; `Locked` is the attempt under way."""
     (reply,) = await link.call(scripts.STATUS, (request.keys, (request.token,)))
     _, word, attempt, rest = echoed(reply, request.token, 3)
-    if word == "running":
-        return _locked(attempt, rest)
+    return _known(word, attempt, rest)
+
+
+def _known(word: str, attempt: str, rest: str) -> Locked | Done | Failed:
+    if word in ("locked", "running"):
+        at_ms, ends_ms, claim = rest.split(" ", 2)
+        return Locked(int(attempt), int(at_ms), int(ends_ms), claim)
     return Done(int(attempt), rest) if word == "done" else Failed(int(attempt), rest)
-
-
-def _locked(attempt: str, rest: str) -> Locked:
-    at_ms, ends_ms, claim = rest.split(" ", 2)
-    return Locked(int(attempt), int(at_ms), int(ends_ms), claim)

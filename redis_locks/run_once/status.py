@@ -5,10 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from redis_locks.run_once.records import Done, Failed, Locked
-from redis_locks.run_once.terms import JobTerms
-from redis_locks.values.identity import describe_holder
-
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
@@ -32,18 +28,3 @@ class RunStatus:
     result: Any = None
     holder: str | None = None
     last_error: str | None = None
-
-
-def status_of(name: str, terms: JobTerms, known: Locked | Done | Failed) -> RunStatus:
-    """Return the status that the server's answer stands for."""
-    attempts = known.attempt
-    if isinstance(known, Locked):
-        return RunStatus(name, "running", attempts, holder=describe_holder(known.claim))
-    if isinstance(known, Done):
-        return RunStatus(name, "done", attempts, terms.format.read(known.result))
-    if not attempts:
-        return RunStatus(name, "new")
-    state: Literal["exhausted", "failed"] = (
-        "exhausted" if attempts >= terms.max_attempts else "failed"
-    )
-    return RunStatus(name, state, attempts, last_error=known.last_error or None)
