@@ -27,9 +27,8 @@ from redis_locks.locks.with_blocks import (
     watch_loss,
 )
 from redis_locks.protocol.retry import at_last
-from redis_locks.rows.instances import InstanceSource
 from redis_locks.rows.locked_rows import LockedRows, Locking
-from redis_locks.rows.sources import QuerySource, RowSource
+from redis_locks.rows.sources import InstanceSource, QuerySource, RowSource
 from redis_locks.values.arguments import flag, refuse_unknown
 from redis_locks.values.arguments import limit as most
 from redis_locks.values.durations import wait_seconds

@@ -6,15 +6,16 @@ reads again, too, behind SELECT FOR UPDATE.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from django.core.exceptions import FieldDoesNotExist
+from django.db import router
 from django.db.models import Model, Q, QuerySet
 from django.db.models.sql import Query
 
-from redis_locks.rows.columns import Column, columns_of, multiply, relations_of
 from redis_locks.rows.names import Row, row_of
 
 M = TypeVar("M", bound=Model)
@@ -50,7 +51,7 @@ class RowSource(Protocol[M]):
         """Read the locked rows again, as they are now; a row may be gone."""
 
 
-def candidate_of(columns: Sequence[Column], database: str, values: Sequence[Any]) -> Candidate:
+def _candidate_of(columns: Sequence[Column], database: str, values: Sequence[Any]) -> Candidate:
     """Return the candidate for one line of a query: the primary key, and a key for each column."""
     pairs = zip(columns, values[1:], strict=True)
     # A relation may be NULL.
@@ -103,8 +104,8 @@ class QuerySource(Generic[M]):
             )
             raise ValueError(msg)
         of = of or ("self", *_selected(rows))
-        self._columns = columns_of(rows.model, of)
-        self._multiply = multiply(rows.model, of)
+        self._columns = _columns_of(rows.model, of)
+        self._multiply = _multiply(rows.model, of)
         self._all: QuerySet[M] = rows.all()
         self._all.query.clear_limits()
         self._related = any(column.lookup != "pk" for column in self._columns)
@@ -123,7 +124,7 @@ class QuerySource(Generic[M]):
             rows = rows[: self.limit + more]
         if self._multiply and rows.query.is_sliced:
             # The slice is of rows, and each needs all of its lines.
-            pks = [each.pk for each in read_rows(rows, ())]
+            pks = [each.pk for each in _read_rows(rows, ())]
             rows = self._all.filter(among(pks)) if pks else rows.none()
         return self._read(rows)
 
@@ -140,7 +141,79 @@ class QuerySource(Generic[M]):
         return list(each.values())[: self._at_most], now
 
     def _read(self, rows: QuerySet[M]) -> list[Candidate]:
-        return read_rows(rows, self._columns)
+        return _read_rows(rows, self._columns)
+
+
+class InstanceSource(Generic[M]):
+    """The caller's instances; they are read again once they are locked."""
+
+    def __init__(
+        self, instances: Sequence[M], of: Sequence[str], limit: int | None, *, skip_locked: bool
+    ) -> None:
+        self._instances = instances if skip_locked else instances[:limit]
+        self._of = of or ("self",)
+        self.limit = limit
+        for instance in instances:
+            if is_null(instance.pk) or instance._state.adding:
+                msg = f"rows must be saved before they are locked, not {instance!r}"
+                raise ValueError(msg)
+        databases = {router.db_for_write(type(each), instance=each) for each in instances}
+        if len(databases) > 1:
+            msg = f"rows must be of one database, not of {', '.join(sorted(databases))}"
+            raise ValueError(msg)
+        self.database = databases.pop() if databases else "default"
+        for kind in {type(instance) for instance in instances}:
+            _columns_of(kind, self._of)
+
+    def candidates(self, seen: Iterable[Any]) -> list[Candidate]:
+        """Return the instances' rows."""
+        seen = set(seen)
+        return self._candidates([each for each in self._instances if _key(each) not in seen])
+
+    def fetch(self, locked: Sequence[Candidate]) -> tuple[list[M], list[Candidate]]:
+        """Read the instances again; raises DoesNotExist if one is gone."""
+        pks = {candidate.pk for candidate in locked}
+        instances = [each for each in self._instances if _key(each) in pks]
+        for instance in instances:
+            instance.refresh_from_db(using=self.database)
+        return instances, self._candidates(instances)
+
+    def _candidates(self, instances: Sequence[M]) -> list[Candidate]:
+        if self._of == ("self",):
+            return [self._candidate(instance) for instance in instances]
+        # From the database: only it has all rows of a reverse relation.
+        related = {
+            row_of(kind, self.database, pk): rows
+            for kind in {type(each) for each in instances}
+            for pk, rows in self._related(
+                kind, [each.pk for each in instances if type(each) is kind]
+            )
+        }
+        rows = [related.get(row_of(type(each), self.database, each.pk), ()) for each in instances]
+        return [
+            Candidate(_key(each), related_rows)
+            for each, related_rows in zip(instances, rows, strict=True)
+        ]
+
+    def _related(self, kind: type[M], pks: Sequence[Any]) -> list[Candidate]:
+        rows = kind._base_manager.using(self.database).filter(among(pks))
+        return _read_rows(rows, _columns_of(kind, self._of))
+
+    def _candidate(self, instance: M) -> Candidate:
+        columns = _columns_of(type(instance), self._of)
+        values = [_value(instance, column.lookup) for column in columns]
+        return _candidate_of(columns, self.database, [_key(instance), *values])
+
+
+def _key(instance: Model) -> Any:
+    return type(instance), instance.pk
+
+
+def _value(instance: Model, lookup: str) -> Any:
+    value: Any = instance
+    for part in lookup.split("__"):
+        value = getattr(value, part)
+    return value
 
 
 def _identity(row: Model) -> tuple[object, ...]:
@@ -160,7 +233,7 @@ def primary_of(rows: QuerySet[Any]) -> str:
     return rows.select_for_update().db
 
 
-def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:
+def _read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]:
     """Return the rows of a queryset, each once, whatever it is joined with."""
     lookups = ["pk", *(column.lookup for column in columns)]
     # Of a composite key that is asked for twice, Django gives one.
@@ -168,7 +241,7 @@ def read_rows(rows: QuerySet[Any], columns: Sequence[Column]) -> list[Candidate]
     places = [once.index(lookup) for lookup in lookups]
     merged: dict[Any, list[Row]] = {}
     for values in rows.prefetch_related(None).values_list(*once):
-        candidate = candidate_of(columns, rows.db, [values[place] for place in places])
+        candidate = _candidate_of(columns, rows.db, [values[place] for place in places])
         merged.setdefault(candidate.pk, []).extend(candidate.rows)
     return [Candidate(pk, tuple(dict.fromkeys(rows))) for pk, rows in merged.items()]
 
@@ -217,7 +290,7 @@ def _selected(rows: QuerySet[Any]) -> list[str]:
 
     tree = rows.query.select_related
     names = tree if isinstance(tree, dict) else {}
-    if tree is True or names.keys() - set(relations_of(rows.model)):
+    if tree is True or names.keys() - set(_relations_of(rows.model)):
         msg = (
             f"rows have select_related({', '.join(map(repr, names))}), which does not name "
             f"relations of {rows.model._meta.label}: name them, or say by `of` what to lock, such "
@@ -225,3 +298,74 @@ def _selected(rows: QuerySet[Any]) -> list[str]:
         )
         raise ValueError(msg)
     return paths(names, "")
+
+
+class Column(NamedTuple):
+    """A model whose rows are locked, and the lookup from the queried model to their primary key."""
+
+    model: type[Model]
+    lookup: str
+
+
+def _columns_of(model: type[Model], of: Sequence[str]) -> list[Column]:
+    """Return the columns for the paths in `of`; "self" is the model itself.
+
+    Raises:
+        ValueError: A path does not lead to a model; the message lists the paths that do.
+    """
+    return list(
+        dict.fromkeys(
+            column
+            for path in of
+            for column in _with_parents(
+                *((model, "") if path == "self" else (_related(model, path), f"{path}__"))
+            )
+        )
+    )
+
+
+def _multiply(model: type[Model], of: Sequence[str]) -> bool:
+    """Whether the paths in `of` may give several lines of a query for one row."""
+    steps = (step for path in of if path != "self" for step in _steps(model, path))
+    return any(step.one_to_many or step.many_to_many for step in steps)
+
+
+def _related(model: type[Model], path: str) -> type[Model]:
+    *_, last = _steps(model, path)
+    related: type[Model] = last.related_model
+    return related
+
+
+def _steps(model: type[Model], path: str) -> Iterator[Any]:
+    """Yield the relations of a path."""
+    at: type[Model] = model
+    for part in path.split("__"):
+        try:
+            field = at._meta.get_field(part)
+        except FieldDoesNotExist:
+            field = None
+        related: type[Model] | None = getattr(field, "related_model", None)
+        if related is None:
+            msg = (
+                f"of must name relations of {model._meta.label}, or 'self', not {path!r}; "
+                f"{at._meta.label} has {', '.join(_relations_of(at)) or 'none'}"
+            )
+            raise ValueError(msg)
+        yield field
+        at = related
+
+
+def _relations_of(model: type[Model]) -> list[str]:
+    """Return the names of the model's relations, also of those from other models to it."""
+    fields = model._meta.get_fields()
+    return sorted(field.name for field in fields if isinstance(field.related_model, type))
+
+
+def _with_parents(model: type[Model], prefix: str) -> Iterator[Column]:
+    """The model and the parents whose tables have a part of its rows."""
+    concrete = model._meta.concrete_model or model
+    yield Column(concrete, f"{prefix}pk")
+    for parent in concrete._meta.get_parent_list():
+        steps = concrete._meta.get_path_to_parent(parent)
+        link = "__".join(step.join_field.name for step in steps)
+        yield Column(parent, f"{prefix}{link}__pk")
