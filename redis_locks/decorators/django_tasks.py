@@ -172,7 +172,7 @@ def _withdraw(lost: list[tuple[Side, Message]]) -> None:
     for side, message in lost:
         messages.setdefault(side.backend, []).append(message)
     for backend, withdrawn in messages.items():
-        run_blocking(withdraw_all(backend, withdrawn))
+        run_blocking(withdraw_all(backend, backend.driver, withdrawn))
 
 
 @functools.cache

@@ -21,7 +21,7 @@ from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend
 from redis_locks.decorators.calls import one_name_of
-from redis_locks.drivers.base import Call, Link
+from redis_locks.drivers.base import Call, Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
@@ -153,15 +153,8 @@ class Message(NamedTuple):
 
         Returns False, and logs the error, if Redis could not be asked: the lease ends it.
         """
-        try:
-            keys = side.backend.keys(self.name)
-            for token in tokens or (self.token,):
-                release = partial(store.release, keys=keys, token=token)
-                await side.backend.ask(side.driver, release)
-        except LockError as error:
-            _log_blocked(self, error)
-            return False
-        return True
+        ended = [self._replace(token=token) for token in tokens or (self.token,)]
+        return await withdraw_all(side.backend, side.driver, ended)
 
     def lease(self, side: Side, delay: float = 0.0) -> Lease:
         """Return what it asks for."""
@@ -194,32 +187,33 @@ class Message(NamedTuple):
         return left is not None
 
 
-async def withdraw_all(backend: Backend, messages: Sequence[Message]) -> None:
+async def withdraw_all(backend: Backend, driver: Driver, messages: Sequence[Message]) -> bool:
     """Give up the locks of messages that are not in the queue any more.
 
-    Blocks for a round trip for some hundred of them.
+    Takes a round trip for some hundred of them.
 
-    Logs errors: the lease ends what is left.
+    Returns False, and logs errors, if Redis could not be asked: the leases end what is left.
     """
+    is_done = True
     for start in range(0, len(messages), _AT_ONCE):
         part = messages[start : start + _AT_ONCE]
         calls = [(backend.keys(each.name), (each.token,)) for each in part]
         replies: Sequence[object]
         try:
-            replies = await backend.ask(backend.driver, partial(_release_many, calls=calls))
+            replies = await backend.ask(driver, partial(_release_many, calls=calls))
         except LockError as error:
             replies = [error] * len(part)
         for message, reply in zip(part, replies, strict=True):
             if isinstance(reply, Exception):
-                _log_blocked(message, reply)
+                is_done = False
+                logger.warning(
+                    "The unique task %r is blocked until its lease ends: %s", message.name, reply
+                )
+    return is_done
 
 
 async def _release_many(link: Link, calls: Sequence[Call]) -> list[object]:
     return await link.call_many(scripts.RELEASE, calls)
-
-
-def _log_blocked(message: Message, error: Exception) -> None:
-    logger.warning("The unique task %r is blocked until its lease ends: %s", message.name, error)
 
 
 class QueuedRun:
