@@ -18,7 +18,7 @@ from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.text import get_text_list
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext, pgettext
+from django.utils.translation import gettext_lazy, ngettext_lazy, pgettext
 
 from redis_locks.admin.paths import ServerPages
 from redis_locks.admin.table_rows import HolderRow, PartyRow, mark_of
@@ -46,7 +46,7 @@ class Ending:
         end: Ends parties of a lock, and returns those that had not ended by themselves.
         describe: Returns a party as one line for the log.
         outcome: Returns what happens to the parties now, for the user.
-        counted: Returns how many were ended, as a sentence for the user.
+        counted: What the user is told of the `count` that were ended.
         nothing: What the user is told if there is none to be shown.
         had_ended: What the user is told if all that were shown had ended before.
         ended_itself: What the user is told if they ended in the same moment.
@@ -64,7 +64,7 @@ class Ending:
     end: Callable[[audit.Deed, str, Sequence[Any]], Sequence[Any]]
     describe: Callable[[Any], str]
     outcome: Callable[[Sequence[Any]], str]
-    counted: Callable[[int], str]
+    counted: str | Promise
     nothing: str | Promise
     had_ended: str | Promise
     ended_itself: str | Promise
@@ -109,16 +109,6 @@ def _holders_learn(parties: Sequence[HolderInfo]) -> str:
     ) % {"seconds": floatformat(learns, 1)}
 
 
-def _released(count: int) -> str:
-    text = ngettext("Force-released %(count)s hold.", "Force-released %(count)s holds.", count)
-    return text % {"count": count}
-
-
-def _cancelled(count: int) -> str:
-    text = ngettext("Cancelled %(count)s wait.", "Cancelled %(count)s waits.", count)
-    return text % {"count": count}
-
-
 RELEASING = Ending(
     view="release",
     permission="redis_locks.release_lock",
@@ -128,7 +118,9 @@ RELEASING = Ending(
     end=lambda deed, name, parties: deed.force_release(name, parties)[0],
     describe=_holder,
     outcome=_holders_learn,
-    counted=_released,
+    counted=ngettext_lazy(
+        "Force-released %(count)s hold.", "Force-released %(count)s holds.", "count"
+    ),
     nothing=gettext_lazy("Nobody holds this lock: there is nothing to release."),
     had_ended=gettext_lazy("The hold that you were shown has ended; nothing was force-released."),
     ended_itself=gettext_lazy("The hold had just ended by itself; nothing was force-released."),
@@ -153,7 +145,7 @@ CANCELLING = Ending(
     end=lambda deed, name, parties: deed.cancel(name, parties),
     describe=lambda party: printable(str(party)),
     outcome=lambda _parties: _("The waiter gets an error that says so, at once."),
-    counted=_cancelled,
+    counted=ngettext_lazy("Cancelled %(count)s wait.", "Cancelled %(count)s waits.", "count"),
     nothing=gettext_lazy("The wait that you were shown has ended: there is nothing to cancel."),
     had_ended=gettext_lazy("The wait that you were shown has ended; nothing was cancelled."),
     ended_itself=gettext_lazy("The wait had just ended by itself; nothing was cancelled."),

@@ -269,7 +269,7 @@ class LockViews:
                     left.append((("release", name), list(others)))
         finally:
             in_all = sum(done.values())
-            told = [endings[role].counted(count) for role, count in done.items()]
+            told = [endings[role].counted % {"count": count} for role, count in done.items()]
             if gone := sum(map(len, marks.values())) - in_all:
                 text = ngettext(
                     "%(count)s of those ticked had ended by itself.",

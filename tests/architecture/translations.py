@@ -26,6 +26,7 @@ _KEYWORDS = {
     "gettext": None,
     "gettext_lazy": None,
     "ngettext": (1, 2),
+    "ngettext_lazy": (1, 2),
     "pgettext": ((1, "c"), 2),
     "pgettext_lazy": ((1, "c"), 2),
     "npgettext": ((1, "c"), 2, 3),
