@@ -114,11 +114,7 @@ async def _locks(
     backend: Backend, driver: Driver, *, limit: int | None, names: Sequence[str] | None
 ) -> list[LockInfo]:
     if names is None:
-        indexed: list[str] = []
-        for keys in backend.partitions():
-            left = None if limit is None else limit - len(indexed)
-            indexed += await indexed_in(backend, driver, keys, most=left, lengths=False)
-        names = sorted(indexed)
+        names = await read_names(backend, driver, limit)
     names = names[:limit]
     in_use: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
@@ -127,17 +123,20 @@ async def _locks(
     return in_use
 
 
-async def read_names(backend: Backend, driver: Driver) -> list[str]:
-    """Return the names in the indexes of all partitions, sorted."""
-    return list(await read_queues(backend, driver, lengths=False))
+async def read_names(backend: Backend, driver: Driver, most: int | None = None) -> list[str]:
+    """Return the names in the indexes of all partitions, sorted; `most` at most, None: all."""
+    return list(await read_queues(backend, driver, most, lengths=False))
 
 
-async def read_queues(backend: Backend, driver: Driver, *, lengths: bool = True) -> dict[str, int]:
+async def read_queues(
+    backend: Backend, driver: Driver, most: int | None = None, *, lengths: bool = True
+) -> dict[str, int]:
     """Return the length of the queue of each lock of all partitions, or 0, sorted by name."""
-    lengths_by_name: dict[str, int] = {}
+    by_name: dict[str, int] = {}
     for keys in backend.partitions():
-        lengths_by_name |= await indexed_in(backend, driver, keys, most=None, lengths=lengths)
-    return dict(sorted(lengths_by_name.items()))
+        left = None if most is None else most - len(by_name)
+        by_name |= await indexed_in(backend, driver, keys, most=left, lengths=lengths)
+    return dict(sorted(by_name.items()))
 
 
 async def indexed_in(
