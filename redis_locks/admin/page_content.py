@@ -58,11 +58,8 @@ def list_screen(
         LockRow.of(lock, result.recent.usual(lock.name), pages, result.states.get(lock.name))
         for lock in result.details(page)
     ]
-    pieces = (
-        [Piece("row", row.state, {"row": row}) for row in rows]
-        if group is None
-        else [Piece("group_row", row.state, {"row": row}) for row in group]
-    )
+    kind, listed = ("row", rows) if group is None else ("group_row", group)
+    pieces = [Piece(kind, context={"row": row}) for row in listed]
     common = {
         "matched": len(result),
         "filter": matching,
@@ -80,13 +77,15 @@ def list_screen(
             strip,
             Piece(
                 "filters",
-                (matching, len(result), there, whole, order, group is not None, bulk_url),
-                common | {"there": there, "whole": whole, "read": len(result.survey.locks)},
+                context={
+                    **common,
+                    "there": there,
+                    "whole": whole,
+                    "read": len(result.survey.locks),
+                },
             ),
             Piece("results", frame, common | {"filled": bool(pieces), "there": there}),
-            Piece(
-                "pages", (page.number, page.paginator.num_pages, matching, order), {"page": page}
-            ),
+            Piece("pages", context={"page": page}),
         ),
         rows=pieces,
     )
@@ -167,7 +166,6 @@ def lock_screen(
         "acts": any(may.values()),
         "page": shown,
     }
-    facts = [fact for root in tree for fact in root.facts()]
     branches = any(root.branches for root in tree)
     noted = statistics.events(name, using=using)
     events = [event_row(event) for event in noted]
@@ -196,16 +194,18 @@ def lock_screen(
                 {"timeline": chart, "choices": tuple(SPANS.values()), "keeping": keeping},
             ),
             _past_part(at, past, around.usual, view, keeping=keeping),
-            Piece("parties", list(listed.values()), listed),
+            Piece("parties", context=listed),
             Piece(
                 "blocking",
-                (facts, around.whole, branches),
-                {"tree": tree if branches else (), "whole": around.whole, "waits": bool(tree)},
+                context={
+                    "tree": tree if branches else (),
+                    "whole": around.whole,
+                    "waits": bool(tree),
+                },
             ),
             Piece(
                 "events",
-                [(event.at, event.kind) for event in noted],
-                {
+                context={
                     "events": events[:MOST_EVENTS],
                     "more_events": events[MOST_EVENTS:],
                     "counting": get_settings().statistics,
@@ -232,7 +232,7 @@ def _past_part(
         "past_span": view.span,
         "past_keeping": keeping,
     }
-    return Piece("past", list(context.values()), context)
+    return Piece("past", context=context)
 
 
 def _parties(lock: LockInfo) -> list[tuple[HolderInfo | WaiterInfo, int]]:
@@ -257,9 +257,8 @@ def _row(
     if isinstance(party, HolderInfo):
         held = HolderRow.of(party, lock.at, pages)
         url = pages.url("release", lock.name, party=held.party.mark) if may["may_release"] else ""
-        context = {"holder": held, "url": url, "acts": acts}
-        return Piece("holder_row", (held.state, url, acts), context)
+        return Piece("holder_row", context={"holder": held, "url": url, "acts": acts})
     waiter = PartyRow.of(party, lock.at, pages)
     url = pages.url("cancel", lock.name, party=waiter.mark) if may["may_cancel"] else ""
     context = {"waiter": waiter, "place": place, "url": url, "acts": acts}
-    return Piece("waiter_row", (waiter.mark, place, waiter.mode, url, acts), context)
+    return Piece("waiter_row", context=context)

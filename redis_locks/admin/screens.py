@@ -6,7 +6,7 @@ Its pieces, and the news of them for its script, ``locks.js``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,20 +29,21 @@ class Piece:
 
     Attributes:
         name: The name of its template; of a part, also its place in the page.
-        facts: What it shows. Times are points in time, so that they do not change by themselves.
+        facts: What it shows, if that is less than the context. Times are points in time, so that
+            they do not change by themselves.
         context: What the template needs.
         folder: Where its template is.
     """
 
     name: str
-    facts: object
-    context: Mapping[str, Any]
+    facts: object = None
+    context: Mapping[str, Any] = field(default_factory=dict)
     folder: str = FOLDER
 
     @cached_property
     def state(self) -> str:
         """Text that changes when the piece does, or the language in which it is told."""
-        return fingerprint(self.name, self.facts, get_language())
+        return fingerprint(self.name, self.facts or self.context, get_language())
 
     @property
     def template(self) -> str:

@@ -75,7 +75,7 @@ def strip(result: Search, pages: ServerPages) -> Piece:
     # The oldest wait counts on by itself.
     oldest_wait = duration(oldest.oldest_wait) if oldest else ""
     context = {**shown, "verdict": verdict, "oldest_wait": oldest_wait}
-    return Piece("strip", (verdict.facts, *shown.values()), {"strip": context})
+    return Piece("strip", (verdict, *shown.values()), {"strip": context})
 
 
 def away(using: str | None) -> str:

@@ -1,7 +1,8 @@
 """Snapshots made ready to be shown: text that misleads nobody, and times as points in time.
 
 The page's script counts on from points in time by itself. So the page changes only when the locks
-do, and an unchanged one is not sent again. Numbers for the script and numbers that name something
+do, and an unchanged one is not sent again. What a row shows is its ``repr``, which leaves out what
+changes by itself. Numbers for the script and numbers that name something
 are texts, so that no template gives them the reader's separators.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from django.utils.translation import gettext as _
@@ -103,9 +104,9 @@ class PartyRow:
     pid: str
     unit: str
     mode: str
-    since: str
-    started: datetime
-    lasted: str
+    since: str = field(repr=False)
+    started: datetime = field(repr=False)
+    lasted: str = field(repr=False)
 
     @classmethod
     def of(
@@ -138,7 +139,8 @@ class LeaseRow:
 
     length: str
     ends: str
-    left: str
+    """When, if it is not renewed."""
+    left: str = field(repr=False)
     renewed: bool
     """Whether enough of it is left; see `is_renewed`."""
     was_renewed: bool
@@ -147,18 +149,14 @@ class LeaseRow:
     @classmethod
     def of(cls, holder: HolderInfo, at: float) -> LeaseRow:
         """Return the row of a hold in a snapshot that was read at `at`."""
+        renewed = is_renewed(holder.lease_left, holder.lease)
         return cls(
             length=seconds(holder.lease or holder.lease_left),
-            ends=_plain(at + holder.lease_left),
+            ends="" if renewed else _plain(at + holder.lease_left),
             left=duration(holder.lease_left),
-            renewed=is_renewed(holder.lease_left, holder.lease),
+            renewed=renewed,
             was_renewed=0 < holder.lease < holder.held_for,
         )
-
-    @property
-    def state(self) -> object:
-        """The same as long as the page would show the same."""
-        return self.length, self.was_renewed, self.renewed or self.ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +176,6 @@ class HolderRow:
         party = PartyRow.of(holder, at, pages)
         return cls(party, LeaseRow.of(holder, at), str(holder.fencing_token))
 
-    @property
-    def state(self) -> object:
-        """The same as long as the page would show the same: a hold may change its mode."""
-        return self.party.mark, self.fencing_token, self.party.mode, self.lease.state
-
 
 @dataclass(frozen=True, slots=True)
 class Badge:
@@ -192,7 +185,7 @@ class Badge:
     alarm: bool
     url: str = ""
     since: str = ""
-    ago: str = ""
+    ago: str = field(default="", repr=False)
     """How long ago it was, which counts on from `since`."""
 
 
@@ -222,10 +215,10 @@ class LockRow:
     usual: str
     is_long: bool
     waiting: int
-    oldest_wait: str
+    oldest_wait: str = field(repr=False)
     """The duration of the oldest wait."""
     waiting_since: str
-    """When that began, as a point in time."""
+    """When that began, as a point in time; empty if nobody waits."""
     long_wait: bool
     badges: tuple[Badge, ...]
     """What is wrong with it, in a word or two."""
@@ -248,7 +241,7 @@ class LockRow:
             is_long=holder is not None and is_long(holder.held_for, usual),
             waiting=lock.waiting,
             oldest_wait=duration(oldest),
-            waiting_since=_plain(round(lock.at - oldest, 3)),
+            waiting_since=_plain(round(lock.at - oldest, 3)) if lock.waiting else "",
             long_wait=oldest >= LONG_WAIT,
             badges=tuple(_badges(state, lock.at, pages)) if state else (),
         )
@@ -261,56 +254,48 @@ class LockRow:
             return "trouble"
         return "contended" if self.waiting else "calm"
 
-    @property
-    def state(self) -> object:
-        """The same as long as the page would show the same."""
-        waits = self.waiting and self.waiting_since
-        shown = self.holder and self.holder.state
-        marks = [badge.since or badge.text for badge in self.badges]
-        return (
-            *(self.url, self.mode, shown, self.more),
-            *(self.usual, self.level, self.waiting, waits, marks),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
     """Locks with names of one pattern."""
 
+    name: str
     pattern: str
-    group: Group
-    oldest_wait: str
+    locks: int
+    contended: int
+    waiting: int
+    gone: int
+    long_wait: bool
+    oldest_wait: str = field(repr=False)
     waiting_since: str
-    held_for: str
+    """When that began, as a point in time; empty if nobody waits."""
+    held_for: str = field(repr=False)
     held_since: str
+    """When that began, as a point in time; empty if nobody holds."""
 
     @classmethod
     def of(cls, group: Group, at: float) -> GroupRow:
         """Return the row of a group in a survey that was read at `at`."""
         return cls(
-            short_name(group.pattern),
-            group,
-            duration(group.oldest_wait),
-            _plain(round(at - group.oldest_wait, 3)),
-            duration(group.held_for),
-            _plain(round(at - group.held_for, 3)),
+            name=short_name(group.pattern),
+            pattern=group.pattern,
+            locks=group.locks,
+            contended=group.contended,
+            waiting=group.waiting,
+            gone=group.gone,
+            long_wait=group.oldest_wait >= LONG_WAIT,
+            oldest_wait=duration(group.oldest_wait),
+            waiting_since=_plain(round(at - group.oldest_wait, 3)) if group.waiting else "",
+            held_for=duration(group.held_for),
+            held_since=_plain(round(at - group.held_for, 3)) if group.held_for else "",
         )
 
     @property
     def level(self) -> str:
         """How much of a trouble it is, as the end of a CSS class."""
-        if self.group.gone or self.group.oldest_wait >= LONG_WAIT:
+        if self.gone or self.long_wait:
             return "trouble"
-        return "contended" if self.group.waiting else "calm"
-
-    @property
-    def state(self) -> object:
-        """The same as long as the page would show the same."""
-        group = self.group
-        waits = group.waiting and self.waiting_since
-        holds = group.held_for and self.held_since
-        counts = (group.locks, group.contended, group.waiting, group.gone)
-        return group.pattern, counts, waits, holds, self.level
+        return "contended" if self.waiting else "calm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,12 +328,6 @@ class SessionRow:
             deadlocked=node.deadlocked,
             cut=node.cut,
         )
-
-    def facts(self) -> Iterator[object]:
-        """Yield what the tree says, for its fingerprint."""
-        yield self.party.mark, self.waits_for, self.more, self.repeated, self.deadlocked, self.cut
-        for below in self.blocks:
-            yield from below.facts()
 
     @property
     def branches(self) -> bool:
@@ -439,7 +418,7 @@ class StoryPart:
         return cls(span.text, since, pages.url("change", span.lock) if pages and span.lock else "")
 
     def __repr__(self) -> str:
-        # For fingerprints: the text of a duration changes by itself.
+        # The text of a duration changes by itself.
         return self.since or self.text
 
 
@@ -464,11 +443,6 @@ class Headline:
             any(sentence.alarm for sentence in sentences),
             "; ".join([first, *(each.said for each in sentences[1:])]),
         )
-
-    @property
-    def facts(self) -> object:
-        """The same as long as the page would show the same."""
-        return [list(map(repr, parts)) for parts in self.sentences], self.alarm
 
 
 def short_name(name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django.utils.translation import gettext as _
 from django.utils.translation import pgettext
@@ -35,7 +35,7 @@ class WaitsRow:
     name: str
     url: str
     waiting: int
-    oldest_wait: str
+    oldest_wait: str = field(repr=False)
     since: str
     level: str
 
@@ -45,11 +45,6 @@ class WaitsRow:
         level = "trouble" if oldest >= LONG_WAIT else "contended"
         since = f"{at - oldest:.3f}"
         return cls(short_name(name), url, waiting, duration(oldest), since, level)
-
-    @property
-    def state(self) -> object:
-        """The same as long as the page would show the same."""
-        return self.name, self.url, self.waiting, self.since, self.level
 
 
 def waits_screen(query: str, pages: ServerPages) -> Screen:
@@ -91,9 +86,8 @@ def waits_screen(query: str, pages: ServerPages) -> Screen:
     tables = [
         {"title": title, "rows": rows, "more": known - len(rows)} for title, rows, known in shown
     ]
-    facts = [(known, [row.state for row in rows]) for _title, rows, known in shown]
     waits = {"verdict": verdict, "contended": len(locks), "tables": tables}
-    part = Piece("waits", (verdict.facts, facts), {"waits": waits})
+    part = Piece("waits", context={"waits": waits})
     return Screen(now=result.survey.now, parts=(part,), rows=())
 
 
