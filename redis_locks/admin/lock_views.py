@@ -42,6 +42,7 @@ from redis_locks.admin.waits import waits_screen
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.filters import ORDERS, TROUBLE, Filter, groups, search
 from redis_locks.inspection.localized_times import duration
+from redis_locks.inspection.snapshots import free_lock
 from redis_locks.inspection.story import runs
 from redis_locks.inspection.survey import MOST
 from redis_locks.inspection.termination import successor
@@ -313,7 +314,8 @@ class LockViews:
         may = {f"may_{ending.view}": self._may(ending) for ending in ENDINGS}
         pages = self._pages
         view = LockView.of(self._request.GET)
-        return lock_screen(name, existing(name, pages.using), pages, may, view)
+        lock = existing(name, pages.using) or free_lock(name)
+        return lock_screen(lock, pages, may, view)
 
     def _lock_context(self, name: str) -> dict[str, Any]:
         pages = self._pages

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,9 +28,9 @@ from redis_locks.connections.backends import backend_for
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.filters import Filter, Search
 from redis_locks.inspection.replies import Summary
-from redis_locks.inspection.story import Surroundings, longest, surroundings, tell
+from redis_locks.inspection.story import longest, surroundings, tell
 from redis_locks.statistics import PastHold
-from redis_locks.statistics.usual import Usual, recent
+from redis_locks.statistics.usual import Usual
 
 PARTIES_A_PAGE = 25
 """How many holders and waiters a page of a lock shows."""
@@ -118,13 +117,12 @@ def page_number(written: str) -> int:
 
 
 def lock_screen(
-    name: str, lock: LockInfo | None, pages: ServerPages, may: Mapping[str, bool], view: LockView
+    lock: LockInfo, pages: ServerPages, may: Mapping[str, bool], view: LockView
 ) -> Screen:
     """Return the screen of one lock; blocks for some round trips if somebody waits for it.
 
     Args:
-        name: The lock.
-        lock: What is known of it; None: nobody holds it or waits for it.
+        lock: What is known of it.
         pages: The server, and where its pages are.
         may: What the user may end, as "may_release" and "may_cancel".
         view: What of it to show.
@@ -132,15 +130,13 @@ def lock_screen(
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    at, using = lock.at if lock else time.time(), pages.using
-    around = (
-        surroundings(lock, using=using) if lock else Surroundings(recent(using=using).usual(name))
-    )
+    name, at, using = lock.name, lock.at, pages.using
+    around = surroundings(lock, using=using)
     story = tell(lock, around)
     tree = [SessionRow.of(root, at, pages) for root in around.roots]
-    holder = longest(lock) if lock and lock.holders else None
+    holder = longest(lock) if lock.holders else None
     spans = [StoryPart.of(span, at) for span in story.facts]
-    mode = ", ".join(map(str, lock.modes)) if lock else ""
+    mode = ", ".join(lock.modes)
     head = {
         # As JSON, which has escapes for all that could mislead a reader.
         "copy_name": json.dumps(name),
@@ -154,26 +150,26 @@ def lock_screen(
         "log_url": pages.url("history", name),
         **may,
     }
-    parties = _parties(lock) if lock else []
+    parties = _parties(lock)
     # Only these become rows: a thousand may wait, and the page asks every two seconds.
     shown = Paginator(parties, PARTIES_A_PAGE).get_page(view.parties)
-    rows = [_row(*each, lock, may, pages) for each in shown] if lock else []
+    rows = [_row(*each, lock, may, pages) for each in shown]
     listed = {
         "filled": bool(rows),
-        "holding": lock.holding if lock else 0,
-        "waiting": lock.waiting if lock else 0,
-        "left_out": lock.holding + lock.waiting - len(parties) if lock else 0,
+        "holding": lock.holding,
+        "waiting": lock.waiting,
+        "left_out": lock.holding + lock.waiting - len(parties),
         "acts": any(may.values()),
         "page": shown,
     }
     branches = any(root.branches for root in tree)
     noted = statistics.events(name, using=using)
     events = [event_row(event) for event in noted]
-    holding = [holder.token for holder in lock.holders] if lock else []
-    queueing = [waiter.token for waiter in lock.waiters[:MOST_WAITS]] if lock else []
+    holding = [holder.token for holder in lock.holders]
+    queueing = [waiter.token for waiter in lock.waiters[:MOST_WAITS]]
     keeping = get_settings().statistics and get_settings().history > 0
     past = statistics.holds(name, using=using) if keeping else []
-    chart = timeline(at, lock, past, noted, span=view.span, usual=around.usual)
+    chart = timeline(lock, past, noted, span=view.span, usual=around.usual)
     return Screen(
         now=at,
         parts=(

@@ -141,32 +141,29 @@ class Timeline:
 
 
 def timeline(
-    at: float,
-    lock: LockInfo | None,
+    lock: LockInfo,
     past: Sequence[PastHold],
     events: Sequence[Event],
     *,
     span: Span = USUAL_SPAN,
     usual: Usual | None = None,
 ) -> Timeline:
-    """Return the picture of the time before `at`.
+    """Return the picture of the time before now, which is when the lock was read.
 
     Args:
-        at: Now, by the server's clock, in seconds since 1970.
-        lock: Who holds it now; None: nobody.
+        lock: Who holds it now.
         past: The holds that have ended.
         events: What happened to it.
         span: How much time it shows.
         usual: How long the lock is held as a rule, if that is known.
     """
-    began = at - span.seconds
+    at, began = lock.at, lock.at - span.seconds
     spans = [
         (hold.began, hold.ended, "lost" if hold.outcome == "lost" else "past", hold.who)
         for hold in past
         if hold.ended > began
     ]
-    if lock:
-        spans += [(at - holder.held_for, at + _FAR, "now", str(holder)) for holder in lock.holders]
+    spans += [(at - holder.held_for, at + _FAR, "now", str(holder)) for holder in lock.holders]
     lanes: list[float] = []
     bars = [_bar(hold, began, at, lanes, usual) for hold in sorted(spans)]
     marks = [
@@ -181,7 +178,7 @@ def timeline(
         f"{began:.3f}",
         max(1, len(lanes)) * (_LANE + _GAP) + _MARKS,
         tuple(bars),
-        tuple(_waits(at, lock, events, span.seconds)),
+        tuple(_waits(lock, events, span.seconds)),
         tuple(marks),
         _(
             "%(span)s. Holds that ended: %(ended)s, of which lost: %(lost)s. Holds that go on: "
@@ -198,8 +195,8 @@ def timeline(
     )
 
 
-def _waits(at: float, lock: LockInfo | None, events: Iterable[Event], span: int) -> Iterator[Bar]:
-    began = at - span
+def _waits(lock: LockInfo, events: Iterable[Event], span: int) -> Iterator[Bar]:
+    at, began = lock.at, lock.at - span
     for event in events:
         if event.kind != "lost" and event.seconds and event.at > began:
             facts = {
@@ -208,7 +205,7 @@ def _waits(at: float, lock: LockInfo | None, events: Iterable[Event], span: int)
             }
             title = _("%(time)s: waited for %(length)s: %(who)s") % facts
             yield _line(event.at - event.seconds - began, event.at - began, title)
-    for waiter in lock.waiters[:MOST_WAITS] if lock else ():
+    for waiter in lock.waiters[:MOST_WAITS]:
         title = _("%(time)s: waiting since then: %(who)s") % _facts(at - waiter.waited, str(waiter))
         yield _line(span - waiter.waited, span + _FAR, title)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from redis_locks.conf.name_function import listed
@@ -107,6 +108,11 @@ def lock_info(name: str, snapshot: Snapshot) -> LockInfo:
         snapshot.at_ms / 1000,
         snapshot.holding,
     )
+
+
+def free_lock(name: str) -> LockInfo:
+    """Return a lock that nobody holds or waits for, as it is now."""
+    return LockInfo(name, "", (), (), 0, time.time())
 
 
 def session_of(token: str) -> str:

@@ -141,9 +141,9 @@ def surroundings(lock: LockInfo, *, using: str | None = None) -> Surroundings:
     return Surroundings(usual, gone, tuple(roots), whole, broken)
 
 
-def tell(lock: LockInfo | None, around: Surroundings = _NOTHING_AROUND) -> Story:
-    """Return the story of a lock with these surroundings; None: nobody holds it or waits for it."""
-    if lock is None:
+def tell(lock: LockInfo, around: Surroundings = _NOTHING_AROUND) -> Story:
+    """Return the story of a lock with these surroundings."""
+    if not (lock.holders or lock.waiting):
         return Story(Case.FREE, (Phrase(_("Nobody holds this lock or waits for it.")),), "")
     facts = tuple(_facts(lock, around.usual))
     if around.broken is not None:

@@ -15,6 +15,7 @@ from redis_locks.inspection import HolderInfo, LockInfo
 from redis_locks.inspection.filters import Search, search
 from redis_locks.inspection.headline import headline
 from redis_locks.inspection.replies import Summary
+from redis_locks.inspection.snapshots import free_lock
 from redis_locks.inspection.story import Surroundings, longest, surroundings, tell
 from redis_locks.inspection.time_limit import require_answer
 from redis_locks.management.locks.console import Console
@@ -250,7 +251,7 @@ class LiveScreen:
     def _lock(self, look: Look, later: float, size: terminal_size) -> list[str]:
         name, columns = printable(look.opened or ""), size.columns
         if look.lock is None or look.around is None:
-            return [*textwrap.wrap(f"Lock {name}", columns), "", tell(None).text]
+            return [*textwrap.wrap(f"Lock {name}", columns), "", tell(free_lock(name)).text]
         lock = _later(look.lock, later)
         story = tell(lock, look.around)
         everything = slice(0, len(lock.waiters))
