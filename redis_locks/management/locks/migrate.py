@@ -12,7 +12,7 @@ from django.db import DEFAULT_DB_ALIAS
 from redis_locks.locks.lock import Lock
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.run import run_under
-from redis_locks.management.locks.verb import Verb, seconds
+from redis_locks.management.locks.verb import SECONDS, Verb
 
 
 class Migrate(Verb):
@@ -45,9 +45,8 @@ class Migrate(Verb):
         )
         parser.add_argument(
             "--wait",
-            type=seconds,
+            **SECONDS,
             default=600.0,
-            metavar="SECONDS",
             help="how long to wait while another instance migrates; default: %(default)g",
         )
         parser.add_argument(

@@ -24,7 +24,7 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.management.locks.child import Child, Signals
 from redis_locks.management.locks.console import BUSY, GIVEN_UP, LOST, UNREACHABLE, Console, fail
-from redis_locks.management.locks.verb import Verb, count, seconds
+from redis_locks.management.locks.verb import COUNT, SECONDS, Verb
 from redis_locks.run_once import Attempt, run_once
 from redis_locks.values.text import printable
 
@@ -72,16 +72,14 @@ class Run(Verb):
         parser.add_argument("name", help="the name of the lock")
         parser.add_argument(
             "--wait",
-            type=seconds,
+            **SECONDS,
             default=UNSET,
-            metavar="SECONDS",
             help="how long to wait for the lock; default: REDIS_LOCKS['WAIT'], with --skip 0",
         )
         parser.add_argument(
             "--lease",
-            type=seconds,
+            **SECONDS,
             default=UNSET,
-            metavar="SECONDS",
             help="how long the lock outlives `run` if that is killed; "
             "default: REDIS_LOCKS['LEASE']",
         )
@@ -96,22 +94,19 @@ class Run(Verb):
         )
         parser.add_argument(
             "--max-attempts",
-            type=count,
-            metavar="N",
+            **COUNT,
             help="with --once: how often the job is tried in all; default: 3",
         )
         parser.add_argument(
             "--done-ttl",
-            type=seconds,
-            metavar="SECONDS",
+            **SECONDS,
             help="with --once: how long Redis remembers that the job is done, or how often it "
             "failed; default: 86400, a day",
         )
         parser.add_argument(
             "--grace",
-            type=seconds,
+            **SECONDS,
             default=_GRACE,
-            metavar="SECONDS",
             help="time between SIGTERM and SIGKILL for a command that lost its lock; default: "
             "%(default)g",
         )

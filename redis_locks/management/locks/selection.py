@@ -12,7 +12,7 @@ from django.core.management.base import CommandParser
 from redis_locks.inspection import filters
 from redis_locks.inspection.filters import Filter, Search
 from redis_locks.inspection.survey import MOST, queues
-from redis_locks.management.locks.verb import count, seconds
+from redis_locks.management.locks.verb import COUNT, SECONDS
 from redis_locks.statistics.usual import recent
 from redis_locks.values.text import printable
 
@@ -66,9 +66,7 @@ def add_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--host", help="only locks of which one of the first ten holders or waiters is on this host"
     )
-    parser.add_argument(
-        "--older", type=seconds, metavar="SECONDS", help="only locks held for this long or longer"
-    )
+    parser.add_argument("--older", **SECONDS, help="only locks held for this long or longer")
     parser.add_argument("--contended", action="store_true", help="only locks with waiters")
     parser.add_argument(
         "--sort",
@@ -77,4 +75,4 @@ def add_arguments(parser: CommandParser) -> None:
         help="trouble: oldest wait first, then the hold that is longest beside its usual length; "
         "default: %(default)s",
     )
-    parser.add_argument("--limit", type=count, metavar="N", help="show at most so many locks")
+    parser.add_argument("--limit", **COUNT, help="show at most so many locks")

@@ -16,7 +16,7 @@ from redis_locks.inspection.story import Story, surroundings, tell
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.selection import did_you_mean
-from redis_locks.management.locks.verb import Verb, count
+from redis_locks.management.locks.verb import COUNT, Verb
 from redis_locks.values.text import duration, printable, shorten
 
 _WAITERS_A_PAGE = 20
@@ -53,14 +53,11 @@ class Show(Verb):
         parser.add_argument("name", help="the name of the lock")
         parser.add_argument(
             "--limit",
-            type=count,
-            metavar="N",
+            **COUNT,
             default=_WAITERS_A_PAGE,
             help="show so many waiters; default: %(default)s",
         )
-        parser.add_argument(
-            "--page", type=count, metavar="P", default=1, help="which page of the waiters"
-        )
+        parser.add_argument("--page", **COUNT, default=1, help="which page of the waiters")
 
     def run(self, console: Console, **options: Any) -> None:
         """Print everything that is known of the lock."""

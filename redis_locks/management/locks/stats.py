@@ -15,7 +15,7 @@ from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
 from redis_locks.management.locks.selection import did_you_mean
 from redis_locks.management.locks.table import NONE, TableColumn, drawn
-from redis_locks.management.locks.verb import Verb, count
+from redis_locks.management.locks.verb import COUNT, Verb
 from redis_locks.statistics import LockStatistics, PastHold
 from redis_locks.statistics.history import ORDERS, Period, ordered
 from redis_locks.values.text import latency, printable
@@ -63,7 +63,7 @@ class Stats(Verb):
         parser.add_argument(
             "--sort", choices=ORDERS, default="contended", help="default: %(default)s"
         )
-        parser.add_argument("--limit", type=count, metavar="N", help="show at most so many locks")
+        parser.add_argument("--limit", **COUNT, help="show at most so many locks")
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the figures of the period."""
@@ -97,7 +97,7 @@ class History(Verb):
     def arguments(self, parser: CommandParser) -> None:
         """Add the lock and the limit."""
         parser.add_argument("name", help="the lock")
-        parser.add_argument("--limit", type=count, metavar="N", help="show at most so many holds")
+        parser.add_argument("--limit", **COUNT, help="show at most so many holds")
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the holds."""

@@ -131,5 +131,12 @@ def number(least: float, most: float, kind: type[int | float], what: str) -> Cal
     return convert
 
 
-seconds = number(0, MAX_SECONDS, float, "a number of seconds from 0 to one year")
-count = number(1, 10**9, int, "a whole number above 0")
+SECONDS: Final[dict[str, Any]] = {
+    "type": number(0, MAX_SECONDS, float, "a number of seconds from 0 to one year"),
+    "metavar": "SECONDS",
+}
+COUNT: Final[dict[str, Any]] = {
+    "type": number(1, 10**9, int, "a whole number above 0"),
+    "metavar": "N",
+}
+"""What arguments of these types are declared with."""
