@@ -7,7 +7,7 @@ import re
 import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -206,12 +206,17 @@ class _Memory:
             if self._held.pop(shared, None) is None:
                 msg = "the shared hold is lost"
                 raise LockLost(msg)
-        fencing_token, ends = next(self._fencing_tokens), monotonic() + request.lease_ms / 1000
-        held = _Held(
-            tuple(names), ends, fencing_token, _server_ms(), request.lease_ms, mode, request.who
-        )
-        self._held[request.token] = held
-        return Won(fencing_token, ends, [])
+        return Won(*self._grant(request.token, names, request.lease_ms, mode, request.who), [])
+
+    def _grant(
+        self, token: str, names: Iterable[bytes], lease_ms: int, mode: str, who: str
+    ) -> tuple[int, float]:
+        """Return the fencing token of a new hold, and when it ends; it is there unless lost."""
+        fencing_token, ends = next(self._fencing_tokens), monotonic() + lease_ms / 1000
+        if self._outcome == "granted":
+            kept = tuple(dict.fromkeys(names))
+            self._held[token] = _Held(kept, ends, fencing_token, _server_ms(), lease_ms, mode, who)
+        return fencing_token, ends
 
     def _require_server(self) -> None:
         if self._outcome == "unavailable":
@@ -297,7 +302,6 @@ class _Memory:
 
     def _take(self, keys: Keys, token: str, *arguments: Any) -> bytes:
         lease, mode, who, _listener, most, groups, _first, _read_ago = arguments
-        lease_ms = int(lease)
         wanted = [
             [keys[int(place) - 1] for place in re.findall(r"\d+", group)]
             for group in groups.split()
@@ -310,10 +314,7 @@ class _Memory:
         taken = dict(list(free.items())[: int(most)])
         if not taken:
             return f"{token} 0 {_server_ms()}".encode()
-        fencing_token, ends = next(self._fencing_tokens), monotonic() + lease_ms / 1000
-        if self._outcome == "granted":
-            names = tuple(dict.fromkeys(chain(*taken.values())))
-            self._held[token] = _Held(names, ends, fencing_token, _server_ms(), lease_ms, mode, who)
+        fencing_token, _ = self._grant(token, chain(*taken.values()), int(lease), mode, who)
         numbers = " ".join(map(str, taken))
         return f"{token} {fencing_token} {_server_ms()} {numbers}".encode()
 
@@ -391,11 +392,9 @@ class _Memory:
         before = "" if job.state == "running" else job.outcome
         if job.attempt >= int(most) and not again:
             return f"{token} exhausted {job.attempt} {before}".encode()
-        fencing_token, ends_at = next(self._fencing_tokens), monotonic() + lease_ms / 1000
-        if self._outcome == "granted":
-            self._held[token] = _Held(keys, ends_at, fencing_token, now, lease_ms, "exclusive", who)
-        self._jobs[keys[0]] = _Job("running", job.attempt + (not again), token, before)
-        number = self._jobs[keys[0]].attempt
+        fencing_token, _ = self._grant(token, keys, lease_ms, "exclusive", who)
+        number = job.attempt + (not again)
+        self._jobs[keys[0]] = _Job("running", number, token, before)
         return f"{token} begun {number} {fencing_token} {before}".encode()
 
     def _end_job(
