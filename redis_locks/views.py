@@ -178,9 +178,8 @@ class RedisLockMixin(View):
         if root == "request":
             return self.request
         msg = (
-            f"lock_name {self.lock_name!r}: the URL has no argument {root!r} "
-            f"(there are: {', '.join(self.kwargs) or 'none'}, and request). If this request needs "
-            "no lock, "
+            f"lock_name {self.lock_name!r}: the URL has no argument {root!r} (there are: "
+            f"{', '.join(self.kwargs) or 'none'}, and request). If this request needs no lock, "
             "return None from get_lock_name()"
         )
         raise ValueError(msg)

@@ -10,13 +10,7 @@ from typing import Literal
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks.conf.settings import get_settings
-from redis_locks.values.keys import (
-    MAX_NAME_BYTES,
-    QUEUED,
-    ServerName,
-    UnusableName,
-    validate_name,
-)
+from redis_locks.values.keys import MAX_NAME_BYTES, QUEUED, ServerName, UnusableName, validate_name
 
 NameKind = Literal["lock", "semaphore", "row", "job", "task", "operation"]
 """What the name is of, as the function is told."""
@@ -43,8 +37,7 @@ def server_name(name: str, kind: NameKind = "lock") -> str:
     if kind == "row" and not made.endswith(name):
         msg = (
             f"REDIS_LOCKS['NAME_FUNCTION'] returned {made!r} for the rows of {name!r}: put "
-            "something before that name, "
-            "and keep it at the end"
+            "something before that name, and keep it at the end"
         )
         raise ImproperlyConfigured(msg)
     return ServerName(made)
@@ -82,7 +75,6 @@ def _checked(made: object, name: str, before: int = 0) -> str:
     except (TypeError, ValueError) as error:
         msg = (
             f"REDIS_LOCKS['NAME_FUNCTION'] must return a name for {name!r}, as text without NUL "
-            "that is not empty; it "
-            f"returned {made!r}"
+            f"that is not empty; it returned {made!r}"
         )
         raise ImproperlyConfigured(msg) from error

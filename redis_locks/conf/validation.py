@@ -183,8 +183,7 @@ ENTRIES: Mapping[str, Entry] = {
     "SERVERS": Entry(
         _servers,
         "Give each server a name, and a value as for CONNECTION. Choose one by using='billing'; "
-        "'default' "
-        "stands in for CONNECTION.",
+        "'default' stands in for CONNECTION.",
     ),
     "PREFIX": Entry(_prefix, 'Use a short word such as "redis_locks".'),
     "NAME_FUNCTION": Entry(

@@ -54,17 +54,15 @@ def _clients_of(alias: str) -> list[object]:
     by_package = [name for name in _CLIENT_ATTRIBUTES if hasattr(type(backend), name)]
     if not isinstance(backend, DjangoRedisCache) and not by_package:
         msg = (
-            f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on "
-            "Redis. Use an alias of django-redis, of django-valkey or of Django's Redis cache, or "
-            "a URL."
+            f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on Redis. "
+            "Use an alias of django-redis, of django-valkey or of Django's Redis cache, or a URL."
         )
         raise ImproperlyConfigured(msg)
     if not where:
         # Said by us, as the packages' own words name neither.
         msg = (
             f"redis_locks: CACHES[{alias!r}]['LOCATION'] is {where!r}. Give the address of the "
-            "server, "
-            "such as 'redis://localhost:6379/1'."
+            "server, such as 'redis://localhost:6379/1'."
         )
         raise ImproperlyConfigured(msg)
     for location in [where] if isinstance(where, str) else where or ():

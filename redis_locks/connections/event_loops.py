@@ -23,8 +23,7 @@ class PerLoop(Generic[T]):
         self._make = make
         self._close = close
         self._by_loop: dict[
-            int,
-            tuple[weakref.ref[asyncio.AbstractEventLoop], T, AsyncGenerator[None, None]],
+            int, tuple[weakref.ref[asyncio.AbstractEventLoop], T, AsyncGenerator[None, None]]
         ] = {}
 
     def get(self) -> T:

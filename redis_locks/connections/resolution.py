@@ -160,9 +160,8 @@ def _build(spec: str, servers: Collection[str]) -> _Resolved:
     shown = f"***@{server}" if at else spec  # of a URL without its slashes: it may have a password
     msg = (
         f"redis_locks: there is no cache {shown!r} in CACHES (there are: "
-        f"{', '.join(sorted(caches.settings))}){named}. Add it, or give a URL "
-        "(redis://, valkey://, unix://, redis+sentinel://, redis+cluster://) or the dotted path "
-        "of a callable."
+        f"{', '.join(sorted(caches.settings))}){named}. Add it, or give a URL (redis://, "
+        "valkey://, unix://, redis+sentinel://, redis+cluster://) or the dotted path of a callable."
     )
     raise ImproperlyConfigured(msg)
 
@@ -256,9 +255,8 @@ def _load_callable(path: str) -> Callable[[], object]:
         raise ImproperlyConfigured(msg) from error
     if not callable(imported):
         msg = (
-            f"redis_locks: {path} is a {type(imported).__name__}; it must be a callable "
-            "without arguments that returns a redis.Redis, a redis.RedisCluster or valkey-py's "
-            "twin of one."
+            f"redis_locks: {path} is a {type(imported).__name__}; it must be a callable without "
+            "arguments that returns a redis.Redis, a redis.RedisCluster or valkey-py's twin of one."
         )
         raise ImproperlyConfigured(msg)
     return cast("Callable[[], object]", imported)
