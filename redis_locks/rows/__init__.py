@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from redis_locks.rows.blocks import lock_rows
+from redis_locks.rows.blocks import lock_model, lock_rows
 from redis_locks.rows.locked_rows import LockedRows
 from redis_locks.rows.managers import RedisLockManager
 from redis_locks.rows.querysets import RedisLockQuerySet
-from redis_locks.rows.tables import lock_model
 
 __all__ = ["LockedRows", "RedisLockManager", "RedisLockQuerySet", "lock_model", "lock_rows"]

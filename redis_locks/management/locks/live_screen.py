@@ -20,7 +20,7 @@ from redis_locks.inspection.story import Surroundings, longest, surroundings, te
 from redis_locks.inspection.time_limit import require_answer
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.feed import News
-from redis_locks.management.locks.selection import Selection
+from redis_locks.management.locks.list import Selection
 from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
 from redis_locks.management.locks.verb import ANSWERS_WITHIN

@@ -14,8 +14,8 @@ from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.queries import whole_lock
 from redis_locks.inspection.story import Story, surroundings, tell
 from redis_locks.management.locks.console import Console, fail
+from redis_locks.management.locks.list import did_you_mean
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.selection import did_you_mean
 from redis_locks.management.locks.verb import COUNT, Verb
 from redis_locks.values.text import duration, printable, shorten
 

@@ -12,8 +12,8 @@ from redis_locks import statistics
 from redis_locks.conf.name_function import both_forms
 from redis_locks.conf.settings import get_settings
 from redis_locks.management.locks.console import Console
+from redis_locks.management.locks.list import did_you_mean
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
-from redis_locks.management.locks.selection import did_you_mean
 from redis_locks.management.locks.table import NONE, TableColumn, drawn
 from redis_locks.management.locks.verb import COUNT, Verb
 from redis_locks.statistics import LockStatistics, PastHold

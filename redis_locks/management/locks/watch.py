@@ -13,14 +13,12 @@ from django.core.management.base import CommandError, CommandParser
 from redis_locks import diagnosis
 from redis_locks.diagnosis import AlertEvent
 from redis_locks.exceptions import LockBackendError
-from redis_locks.management.locks import selection
 from redis_locks.management.locks.console import USAGE, Console, fail
 from redis_locks.management.locks.feed import Feed
-from redis_locks.management.locks.list import List
+from redis_locks.management.locks.list import List, Selection, add_selection
 from redis_locks.management.locks.live_screen import LiveScreen
 from redis_locks.management.locks.operators import Release
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.selection import Selection
 from redis_locks.management.locks.terminal import FullScreen
 from redis_locks.management.locks.verb import Verb, number
 from redis_locks.values.text import printable
@@ -53,7 +51,7 @@ class Watch(Verb):
 
     def arguments(self, parser: CommandParser) -> None:
         """Add those of `list`, and the pause."""
-        selection.add_arguments(parser)
+        add_selection(parser)
         parser.add_argument(
             "--interval",
             type=_interval,
