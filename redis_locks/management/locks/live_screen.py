@@ -254,8 +254,7 @@ class LiveScreen:
             return [*textwrap.wrap(f"Lock {name}", columns), "", tell(free_lock(name)).text]
         lock = _later(look.lock, later)
         story = tell(lock, look.around)
-        everything = slice(0, len(lock.waiters))
-        body = [shorten(line, columns) for line in lines(lock, columns, story, everything)]
+        body = [shorten(line, columns) for line in lines(lock, columns, story, len(lock.waiters))]
         self._scrolled = max(0, min(self._scrolled, len(body) - self._rows))
         return body[self._scrolled :]
 

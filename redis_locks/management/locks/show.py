@@ -19,8 +19,7 @@ from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.verb import COUNT, Verb
 from redis_locks.values.text import duration, printable, shorten
 
-_WAITERS_A_PAGE = 20
-_FIRST_PAGE = slice(0, _WAITERS_A_PAGE)
+_MOST_WAITERS = 20
 _WHO = ("mode", "host", "pid", "unit", "label", "token")
 _COLUMNS = ("role", *_WHO, "seconds", "lease_left", "fencing_token")
 
@@ -46,7 +45,7 @@ class Show(Verb):
 
     name = "show"
     help = "Show what is going on with one lock, its holders and its waiters."
-    examples = ("show account:17", "show account:17 --page 2", "show account:17 --json")
+    examples = ("show account:17", "show account:17 --limit 100", "show account:17 --json")
 
     def arguments(self, parser: CommandParser) -> None:
         """Add the name."""
@@ -54,23 +53,20 @@ class Show(Verb):
         parser.add_argument(
             "--limit",
             **COUNT,
-            default=_WAITERS_A_PAGE,
+            default=_MOST_WAITERS,
             help="show so many waiters; default: %(default)s",
         )
-        parser.add_argument("--page", **COUNT, default=1, help="which page of the waiters")
 
     def run(self, console: Console, **options: Any) -> None:
         """Print everything that is known of the lock."""
         name, using = options["name"], options["using"]
         lock = find(name, using)
         story = tell(lock, surroundings(lock, using=using))
-        start = (options["page"] - 1) * options["limit"]
-        shown = slice(start, start + options["limit"])
         report = Report(
             {**asdict(lock), "story": story.text, "advice": story.advice},
             _COLUMNS,
             [*map(_row, lock.holders), *map(_row, lock.waiters)],
-            lambda width: lines(lock, width, story, shown),
+            lambda width: lines(lock, width, story, options["limit"]),
         )
         console.report(report, options["format"])
 
@@ -86,11 +82,11 @@ def _row(party: HolderInfo | WaiterInfo) -> Row:
 
 
 def lines(
-    lock: LockInfo, width: int | None, story: Story, shown: slice = _FIRST_PAGE
+    lock: LockInfo, width: int | None, story: Story, most: int = _MOST_WAITERS
 ) -> Iterator[str]:
     """Return what people need of one lock; `width` None does not shorten lines.
 
-    `shown`: which waiters.
+    `most`: how many waiters.
 
     No tokens: a token is the proof of a hold, and people paste what they see into tickets.
     """
@@ -108,12 +104,11 @@ def lines(
     if not lock.waiting:
         return
     yield f"Waiters ({lock.waiting})"
-    waiters, first = lock.waiters[shown], shown.start + 1
+    waiters = lock.waiters[:most]
     # As in the list: where all are exclusive, that goes without saying.
     usual = all(waiter.mode == "exclusive" for waiter in waiters)
-    for place, waiter in enumerate(waiters, first):
+    for place, waiter in enumerate(waiters, 1):
         who = printable(str(waiter) if usual else f"{waiter.mode}  {waiter}")
         yield shorten(f"  {place:>3}  {duration(waiter.waited):>6}  {who}", width)
-    after = lock.waiting - min(shown.stop, len(lock.waiters))
-    if after > 0:
-        yield f"       and {after} more: `show` lists them with --page or --limit"
+    if lock.waiting > len(waiters):
+        yield f"       and {lock.waiting - len(waiters)} more: `show --limit` lists them"
