@@ -1,16 +1,18 @@
-"""The screen of `manage.py locks watch`: the list, one lock, and what its keys do."""
+"""The screen of `manage.py locks watch`: the list, one lock, what its keys do, and its news."""
 
 from __future__ import annotations
 
 import textwrap
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import terminal_size
 from typing import NamedTuple
 
 from redis_locks import inspection
 from redis_locks.connections.backends import backend_for
+from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection import HolderInfo, LockInfo
 from redis_locks.inspection.filters import Search, search
 from redis_locks.inspection.headline import headline
@@ -19,7 +21,6 @@ from redis_locks.inspection.snapshots import free_lock
 from redis_locks.inspection.story import Surroundings, longest, surroundings, tell
 from redis_locks.inspection.time_limit import require_answer
 from redis_locks.management.locks.console import Console
-from redis_locks.management.locks.feed import News
 from redis_locks.management.locks.list import Selection
 from redis_locks.management.locks.show import lines
 from redis_locks.management.locks.table import table
@@ -37,6 +38,9 @@ _LIST_KEYS = ("q quit", "enter open", "f force-release", "/ filter", "j k choose
 _LOCK_KEYS = ("q quit", "esc back", "f force-release", "j k scroll")
 """What they do, the most needed first: those that find room are shown."""
 
+_SLOWEST = 30.0
+"""Seconds between two tries, at most, while the server cannot be asked."""
+
 
 class Look(NamedTuple):
     """What was read for one state of the screen.
@@ -49,6 +53,82 @@ class Look(NamedTuple):
     locks: Mapping[str, LockInfo]
     lock: LockInfo | None
     around: Surroundings | None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What was known last.
+
+    Attributes:
+        value: What was read last; None: nothing yet.
+        at: When, by `monotonic`.
+        error: Why the latest try has failed; empty: it has not.
+        next_try: When the next one begins.
+    """
+
+    value: Look | None = None
+    at: float = 0.0
+    error: str = ""
+    next_try: float = 0.0
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was read."""
+        return time.monotonic() - self.at
+
+
+class Feed:
+    """Calls `read` in a thread of its own, so keys are heard while the server is not.
+
+    It does so every `interval` seconds, and less often while the server cannot be asked.
+    """
+
+    def __init__(self, read: Callable[[], Look], interval: float) -> None:
+        self._read, self._interval = read, interval
+        self._news = News()
+        self._fault: BaseException | None = None
+        self._hurry = threading.Event()
+        self._closed = False
+        threading.Thread(target=self._run, name="redis_locks-watch", daemon=True).start()
+
+    @property
+    def news(self) -> News:
+        """What was known last.
+
+        Raises:
+            Exception: Whatever `read` raised that waiting does not mend.
+        """
+        if self._fault is not None:
+            raise self._fault
+        return self._news
+
+    def hurry(self) -> None:
+        """Read at once: something else is wanted."""
+        self._hurry.set()
+
+    def close(self) -> None:
+        """End the thread once what it asks is answered; does not wait for that."""
+        self._closed = True
+        self._hurry.set()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._closed:
+            self._hurry.clear()
+            try:
+                value = self._read()
+            except LockBackendError as error:
+                failures += 1
+                pause = min(_SLOWEST, self._interval * 2 ** min(failures, 8))
+                next_try = time.monotonic() + pause
+                self._news = replace(self._news, error=str(error), next_try=next_try)
+            except BaseException as error:  # noqa: BLE001 - `news` raises it where somebody sees it
+                self._fault = error
+                return
+            else:
+                failures, pause = 0, self._interval
+                self._news = News(value, time.monotonic())
+            self._hurry.wait(pause)
 
 
 class LiveScreen:
@@ -110,7 +190,7 @@ class LiveScreen:
             self._move(self._step(key))
         return key != "q"
 
-    def frame(self, news: News[Look], size: terminal_size) -> list[str]:
+    def frame(self, news: News, size: terminal_size) -> list[str]:
         """Return the lines of the screen, none longer than it, and no more than it has."""
         self._rows = max(1, size.lines - _ABOVE - _BELOW)
         look = news.value
@@ -185,7 +265,7 @@ class LiveScreen:
         room = columns - width(text) - 2
         return f"{text}  {shorten(self._server, room)}" if room > 1 else shorten(text, columns)
 
-    def _note(self, news: News[Look], columns: int) -> list[str]:
+    def _note(self, news: News, columns: int) -> list[str]:
         if news.error:
             left = max(0, round(news.next_try - time.monotonic()))
             when = f"Next try in {left} s." if left else "Trying."

@@ -14,9 +14,8 @@ from redis_locks import diagnosis
 from redis_locks.diagnosis import AlertEvent
 from redis_locks.exceptions import LockBackendError
 from redis_locks.management.locks.console import USAGE, Console, fail
-from redis_locks.management.locks.feed import Feed
 from redis_locks.management.locks.list import List, Selection, add_selection
-from redis_locks.management.locks.live_screen import LiveScreen
+from redis_locks.management.locks.live_screen import Feed, LiveScreen
 from redis_locks.management.locks.operators import Release
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.terminal import FullScreen
