@@ -11,15 +11,7 @@ import pytest
 
 import redis_locks
 from redis_locks import exceptions, fencing, signals
-from redis_locks.checks import (
-    configuration,
-    row_locks,
-    servers,
-    task_order,
-    view_checks,
-    view_names,
-    view_order,
-)
+from redis_locks.checks import configuration, row_locks, task_order, view_checks, view_locks
 from redis_locks.conf import settings as configured
 from redis_locks.conf import validation
 from redis_locks.decorators import answers
@@ -82,8 +74,7 @@ def test_each_exception_has_its_row(error: type[exceptions.LockError]) -> None:
 
 def test_each_check_has_its_row() -> None:
     modules = (
-        *(configuration, configured, fencing, row_locks, servers, task_order),
-        *(view_checks, view_names, view_order),
+        *(configuration, configured, fencing, row_locks, task_order, view_checks, view_locks),
     )
     ids = {
         value

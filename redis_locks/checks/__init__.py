@@ -28,13 +28,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from redis_locks.checks.configuration import check_settings
+from redis_locks.checks.configuration import check_servers, check_settings
 from redis_locks.checks.row_locks import check_rows
-from redis_locks.checks.servers import check_servers
 from redis_locks.checks.task_order import check_task_order
 from redis_locks.checks.view_checks import check_views
-from redis_locks.checks.view_names import check_lock_names
-from redis_locks.checks.view_order import check_view_order
+from redis_locks.checks.view_locks import check_lock_names, check_view_order
 
 OF_SETTINGS: Final = (check_settings, check_servers)
 OF_CODE: Final = (check_views, check_view_order, check_lock_names, check_rows, check_task_order)
