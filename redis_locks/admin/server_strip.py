@@ -22,7 +22,7 @@ from redis_locks.admin.screens import Piece
 from redis_locks.admin.table_rows import Headline
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend, backend_for
-from redis_locks.diagnosis.vitals import Vitals, vitals
+from redis_locks.diagnosis.server_checks import Vitals, vitals
 from redis_locks.inspection.cases import LONG_WAIT, Case
 from redis_locks.inspection.filters import Search
 from redis_locks.inspection.headline import headline

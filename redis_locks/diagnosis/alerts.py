@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 from redis_locks import scripts
 from redis_locks.conf.settings import get_settings
 from redis_locks.connections.backends import Backend, blocking_answer
-from redis_locks.diagnosis.vitals import vitals
+from redis_locks.diagnosis.server_checks import vitals
 from redis_locks.drivers.base import Driver, Link, argv
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.cases import is_cooldown

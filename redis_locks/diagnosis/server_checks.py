@@ -1,14 +1,17 @@
-"""Checks of the server itself: version, role, memory, persistence, replicas, Sentinel."""
+"""Checks of the server itself, such as version, role and memory, and how it is, in one line."""
 
 from __future__ import annotations
 
 import re
+from time import monotonic
+from typing import NamedTuple
 
 from redis import exceptions as redis_errors
 
-from redis_locks.diagnosis.findings import Outcome, error, ok, reason, warning
-from redis_locks.diagnosis.probe import Probe
+from redis_locks.diagnosis.findings import Level, Outcome, error, ok, reason, warning
+from redis_locks.diagnosis.probe import Probe, probes
 from redis_locks.drivers import sentinel_url
+from redis_locks.exceptions import LockBackendError
 
 OLDEST = (7, 0)
 """The first Redis with PEXPIRETIME and PEXPIREAT GT, which the scripts use."""
@@ -161,3 +164,51 @@ def sentinel(probe: Probe) -> Outcome:
         "old primary.",
         f"{_through_sentinel(probe)}, and have resources check fencing tokens.",
     )
+
+
+class Vitals(NamedTuple):
+    """The first or only server. Unknown texts are empty; `latency` is in seconds, memory in bytes.
+
+    `warning` says what is wrong with the memory's limit or policy, and how to put it right.
+    """
+
+    server: str
+    latency: float
+    used_memory: int
+    max_memory: int
+    policy: str
+    warning: str
+
+
+def vitals(*, using: str | None = None) -> Vitals | None:
+    """Return how the server is, or None if the user may not ask; blocks for a few round trips.
+
+    That is much less than `diagnose` finds out.
+
+    Raises:
+        LockBackendError: Redis could not be asked.
+    """
+    opened = probes(using)
+    try:
+        probe = opened[0]
+        name = f"{str(probe.hello['server']).capitalize()} {probe.hello['version']}"
+        started = monotonic()
+        probe.client.ping()
+        took = monotonic() - started
+        info = probe.info
+        verdict = eviction(probe)
+        return Vitals(
+            name,
+            took,
+            int(info["used_memory"]),
+            int(info["maxmemory"]),
+            str(info["maxmemory_policy"]),
+            "" if verdict.level is Level.OK else f"{verdict.message} {verdict.fix}",
+        )
+    except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as failure:
+        raise LockBackendError(str(failure)) from failure
+    except (redis_errors.RedisError, KeyError):
+        return None
+    finally:
+        for each in opened:
+            each.close()
