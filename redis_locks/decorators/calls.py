@@ -9,7 +9,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from inspect import Parameter
-from types import CodeType
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -190,13 +189,10 @@ def _is_being_defined(function: object) -> bool:
     frame = inspect.currentframe()
     while frame is not None and not any(each is code for each in frame.f_code.co_consts):
         frame = frame.f_back
-    if frame is None or not code.co_firstlineno <= frame.f_lineno <= _last_line(code):
+    last_line = max(line or 0 for _, _, line in code.co_lines())
+    if frame is None or not code.co_firstlineno <= frame.f_lineno <= last_line:
         return False
     return not any(each is function or each is inner for each in frame.f_locals.values())
-
-
-def _last_line(code: CodeType) -> int:
-    return max(line or 0 for _, _, line in code.co_lines())
 
 
 def is_async(function: Callable[..., object]) -> bool:

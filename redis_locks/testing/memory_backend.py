@@ -225,8 +225,11 @@ class _Memory:
 
     def _refuse(self, request: Request, wait: float | None, other: _Held) -> Refused:
         if wait is None and not (self._is_full and request.max_waiting):
-            problem = "has wait=None, so this would wait for ever; give it a wait in seconds"
-            raise self._impossible(request, problem)
+            msg = (
+                f"{self.description}: the lock {request.name!r} has wait=None, so this would wait "
+                "for ever; give it a wait in seconds"
+            )
+            raise RuntimeError(msg)
         now = _server_ms()
         # Of rows the first one is in the way, not the intent on its model.
         place = modes.intents_in(request.mode)
@@ -241,9 +244,6 @@ class _Memory:
             "override_locks('server')"
         )
         return RuntimeError(f"{self.description}: {problem}; {fix}")
-
-    def _impossible(self, request: Request, problem: str) -> RuntimeError:
-        return RuntimeError(f"{self.description}: the lock {request.name!r} {problem}")
 
     def keep(self, lease: Lease) -> None:
         """Renew a hold once and for all."""
