@@ -56,12 +56,8 @@ def driver_of(client: Any) -> Driver:
     driver = _drivers.get(anchor)
     if driver is None:
         endpoint = _endpoint(client, redis.Redis, Endpoint.blocking_connection)
-        driver = (
-            _BlockingDriverWithoutServer(_NOWHERE, PREFIX)
-            if endpoint is None
-            else BlockingDriver(endpoint, PREFIX)
-        )
-        driver = _drivers.setdefault(anchor, driver)
+        kind = _BlockingDriverWithoutServer if endpoint is None else BlockingDriver
+        driver = _drivers.setdefault(anchor, kind(endpoint or _NOWHERE, PREFIX))
     return driver
 
 
@@ -85,9 +81,8 @@ def _endpoint(
     if _has_one_server(client, ours):
         with suppress(KeyError, LockBackendError, TypeError, ValueError, redis.RedisError):
             endpoint = Endpoint.from_pool(client.connection_pool)
-            make_connection(
-                endpoint
-            )  # does not connect, but raises for options that it does not accept
+            # It does not connect, but raises for options that it does not accept.
+            make_connection(endpoint)
             return endpoint
     return None
 

@@ -224,9 +224,8 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             msg = "on_conflict and conflict_status are for functions; a block raises on contention"
             raise TypeError(msg)
         if self._braces:
-            self._set_names(
-                map(in_block, map(str, self._sources))
-            )  # the same, should two threads come at once
+            # The same, should two threads come at once.
+            self._set_names(map(in_block, map(str, self._sources)))
             self._braces = self._is_unnamed = False
 
 

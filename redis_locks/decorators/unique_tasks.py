@@ -103,9 +103,8 @@ class unique_task:  # noqa: N801 - used as a decorator, so it reads like a funct
                 "queued"
             )
             raise TypeError(msg)
-        from redis_locks.decorators.django_tasks import (
-            queued_once,
-        )  # not above: Django 5.2 has no tasks
+        # Not above: Django 5.2 has no tasks.
+        from redis_locks.decorators.django_tasks import queued_once
 
         return cast("DjangoTaskT", queued_once(task, self.rule))
 

@@ -131,9 +131,8 @@ class FullScreen:
             text += self._typed()
         for typed in _KEY.findall(text):
             key = _NAMES.get(typed, typed)
-            if (
-                key != typed or len(typed) == 1
-            ):  # other keys that send several bytes mean nothing here
+            # Other keys that send several bytes mean nothing here.
+            if key != typed or len(typed) == 1:
                 self._keys.append(key)
 
     def _typed(self) -> str:
