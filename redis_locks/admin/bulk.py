@@ -111,7 +111,8 @@ def _may_have(lock: Summary, host: str) -> bool:
 
 
 def _parties(lock: LockInfo) -> list[tuple[str, HolderInfo | WaiterInfo]]:
-    held = [("release", holder) for holder in lock.holders]
+    # Without a token it is a hold of a version with another protocol, which only that version ends.
+    held = [("release", holder) for holder in lock.holders if holder.token]
     return held + [("cancel", waiter) for waiter in lock.waiters]
 
 

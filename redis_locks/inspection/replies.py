@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import time
 from typing import Any, Final, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.conf.name_function import listed
 from redis_locks.drivers.base import Link, argv
 from redis_locks.exceptions import ProtocolMismatch
-from redis_locks.values.claims import Who, parse_who
+from redis_locks.values.claims import Who, parse_who, write_who
 from redis_locks.values.keys import Keys
 
 _SUMMARY = 12
@@ -43,9 +44,6 @@ class Snapshot(NamedTuple):
     def is_whole(self) -> bool:
         """Whether all holders and waiters are there."""
         return self.place == NO_PLACE and len(self.holders) >= self.holding
-
-
-_UNREADABLE: Final = Snapshot(0, 0, 0, (), ())
 
 
 class Summary(NamedTuple):
@@ -144,7 +142,7 @@ async def summaries(link: Link, keys: Keys, *, in_cluster: bool) -> tuple[int, d
             _age(at_ms, held),
             max(0, _milliseconds(ends) - at_ms) / 1000 if ends != "0" else 0.0,
             int(lease) / 1000,
-            held_by,
+            held_by if "\t" in held_by or not held_by else _other_version(held_by),
             waited_for_by,
             int(gone),
             tuple(several.split()),
@@ -164,12 +162,12 @@ def _people(texts: str) -> list[Who]:
 async def inspect(link: Link, locks: Sequence[Keys], most: int) -> list[Snapshot]:
     """Return each lock's snapshot, with the first `most` waiters and holders, in one round trip.
 
-    A lock that a version with another protocol uses looks free: we cannot read it.
+    Of a lock that a version with another protocol uses, only its number and its lease are known.
     """
     calls = [(keys, argv("", most, "first", 0, 0)) for keys in locks]
     replies = await link.call_many(scripts.INSPECT, calls)
     return [
-        _UNREADABLE if isinstance(reply, ProtocolMismatch) else _snapshot(reply)
+        _unreadable(reply) if isinstance(reply, ProtocolMismatch) else _snapshot(reply)
         for reply in replies
     ]
 
@@ -204,6 +202,19 @@ def _snapshot(reply: Any) -> Snapshot:
         tuple(zip(queue[::2], queue[1::2], strict=True)),
         _text(place),
     )
+
+
+def _unreadable(mismatch: ProtocolMismatch) -> Snapshot:
+    # The refusal does not tell the server's time.
+    at_ms = int(time() * 1000)
+    ends_ms = at_ms + round(mismatch.retry_after * 1000)
+    claim = f"0 {at_ms}  0 - 0 1 {_other_version(mismatch.theirs)}"
+    return Snapshot(at_ms, 0, 1, (("", ends_ms, claim),), ())
+
+
+def _other_version(protocol: str) -> str:
+    """Return who holds a lock that a version with another protocol uses, as far as we know it."""
+    return write_who("", 0, "", f"django-redis-locks with protocol {protocol}")
 
 
 def _milliseconds(score: str | bytes) -> int:

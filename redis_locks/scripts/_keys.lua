@@ -1,4 +1,4 @@
--- What all parts share: how keys are spelled, the clock, and the index.
+-- What all parts share: how keys are spelled, the clock, what all versions keep, and the index.
 
 -- So many of what is over are forgotten at once: leases of sharers, and names in the index.
 local MOST_FORGOTTEN = 100
@@ -27,6 +27,13 @@ end
 -- A number of more than 14 digits as text; Lua writes shorter ones so by itself.
 local function text(number)
   return string.format("%.0f", number)
+end
+
+-- What versions can read of each other's locks: the number of the protocol, the fence, and when the last lease ends (ms).
+local function common(state, holder)
+  local number, shared_until, fence = string.match(state, "^(%S+) (%d+) (%d+)")
+  local held_until = string.match(holder or "", "^%S+ (%d+)")
+  return number or "?", fence or "0", math.max(tonumber(shared_until or 0), tonumber(held_until or 0))
 end
 
 -- List locks as held or waited for until `ends` at least.

@@ -74,11 +74,9 @@ end
 
 -- The state of a lock that another version left in `state` and `holder`: nothing but the fence, once no lease lasts.
 local function inherited(name, state, holder)
-  local number, shared_until, fence = string.match(state, "^(%S+) (%d+) (%d+)")
-  fence = fence or "0"
-  local ends = math.max(tonumber(shared_until or 0), tonumber(string.match(holder or "", "^%S+ (%d+)") or 0))
+  local number, fence, ends = common(state, holder)
   if ends >= clock() then
-    error({ err = "PROTOCOL " .. (number or "?") .. " " .. PROTOCOL .. " " .. text(ends - now) })
+    error({ err = "PROTOCOL " .. number .. " " .. PROTOCOL .. " " .. text(ends - now) })
   end
   call("DEL", LOCK .. name, SHARERS .. name)
   return fence, write(LOCK .. name, now, 0, fence, 0, 0)

@@ -9,7 +9,8 @@
 -- one holds (ms), when the first lease ends (ms), how long that lease is (ms), the first holders, the earliest one
 -- first, and the first waiters, with a newline between each two; how many of the first holders are gone; the tokens of
 -- waiters that want several locks, with a space between each two; and how many waiters were not looked at for that.
--- Numbers are 0 if there are none.
+-- Numbers are 0 if there are none. Of a lock that a version with another protocol uses, it says until when the lease lasts. In place of
+-- the holders stands the number of that protocol.
 
 --include _prelude
 --include _keys
@@ -117,8 +118,14 @@ for _, name in ipairs(all) do
   local key = LOCK .. name
   local found = call("HMGET", key, "state", "line", "holder", "claim", "who", "label")
   local protocol, _, _, _, shared = string.match(found[1] or "", STATE)
-  -- A lock that a version with another protocol uses cannot be read.
-  if protocol == PROTOCOL then
+  if found[1] and protocol ~= PROTOCOL then
+    local number, _, ends = common(found[1], found[3])
+    if ends >= clock() then
+      for _, field in ipairs({ name, 0, 0, 1, 0, text(ends), 0, number, "", 0, "", 0 }) do
+        add(field)
+      end
+    end
+  elseif found[1] then
     local lock = { holder = found[3], claim = (found[4] or "") .. " " .. (found[5] or "") .. (found[6] or "") }
     local holding, held_since, ends, lease, who, left = holders(name, key, lock, shared)
     if holding > 0 or found[2] then

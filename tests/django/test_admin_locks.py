@@ -9,9 +9,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from redis_locks.testing.server import EmbeddedServer
 from tests.django.admin_pages import DATA, LIST, page_of, rows, staff, text_of, viewer
-from tests.support import admin
+from tests.support import admin, stored
 from tests.support.inspection import FEW
+from tests.support.keys import lock_keys
 from tests.support.parties import ask, held, waited_for
 
 __all__ = ["viewer"]
@@ -49,6 +51,22 @@ def test_the_list_tells_who_holds_and_how_many_wait(viewer: Client, name: str) -
     assert "1 waiting" in row
     assert "60 s" in row
     assert "Not renewed" not in row
+
+
+def test_the_list_has_a_lock_of_another_protocol_and_no_form_offers_to_end_it(
+    admin_client: Client, redis_server: EmbeddedServer, name: str
+) -> None:
+    with (
+        redis_server.client() as client,
+        held(name),
+        stored.held_by_another_protocol(client, lock_keys(name, 0, name).lock),
+    ):
+        (row,) = rows(text_of(admin_client, reverse(LIST)))
+        assert name in row
+        assert "django-redis-locks with protocol 2" in row
+        assert "speaks protocol 2" in text_of(admin_client, page_of(name))
+        nothing_to_end = admin_client.get(reverse("admin:redis_locks_lock_bulk"))
+    assert 302 == nothing_to_end.status_code
 
 
 def test_the_list_is_filtered_and_ordered_by_its_address(viewer: Client) -> None:

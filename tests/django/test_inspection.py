@@ -79,17 +79,26 @@ def test_the_listing_shows_each_held_lock_by_name(name: str) -> None:
     assert not any(info.name.startswith(name) for info in inspection.locks())
 
 
-def test_no_listing_fails_at_the_only_lock_if_another_protocol_uses_it(
+def test_each_listing_says_which_locks_another_protocol_uses(
     name: str, client: redis.Redis
 ) -> None:
-    with held(name) as hold, stored.held_by_another_protocol(client, keys_of(name).lock):
-        assert [] == inspection.locks(names=[name])
-        assert name not in [info.name for info in inspection.locks()]
+    said = "django-redis-locks with protocol 2"
+    with held(name), stored.held_by_another_protocol(client, keys_of(name).lock):
+        (info,) = inspection.locks(names=[name])
+        (holder,) = info.holders
+        assert (name, 1, 0, ()) == (info.name, info.holding, info.waiting, info.waiters)
+        assert (name, said, "", "") == (holder.lock, holder.label, holder.host, holder.token)
+        assert 30 < holder.lease_left <= 60
+        assert name in [info.name for info in inspection.locks()]
         assert name in inspection.names()
-        assert name not in [holder.lock for holder in inspection.parties().holders]
-        assert hold.token not in run("list", "--format", "csv")
+        assert (name, said) in [(each.lock, each.label) for each in inspection.parties().holders]
+        listed, _ = run("list", name, "--format", "csv")
+        assert f"{name},,1,0,,0,,{said}," in listed
+        assert said in run("list", name, "--format", "table")[0]
         with pytest.raises(ProtocolMismatch):
             inspection.lock(name)
+        with pytest.raises(ProtocolMismatch):
+            inspection.force_release(name)
 
 
 def test_a_crowd_is_read_and_ended_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
