@@ -14,7 +14,13 @@ from time import monotonic
 from redis_locks.conf.settings import get_settings
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
-from redis_locks.locks.hold_errors import lost, refuse_upgrading, released, require_no_rows
+from redis_locks.locks.hold_errors import (
+    lost,
+    refuse_upgrading,
+    released,
+    require_no_own_sharer,
+    require_no_rows,
+)
 from redis_locks.locks.releases import end
 from redis_locks.protocol import acquire, replication, store
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
@@ -29,6 +35,7 @@ async def upgrade(
 
     Raises as `Hold.upgrade`.
     """
+    require_no_own_sharer(lease)
     try:
         return await _upgrade(driver, lease, token, seconds)
     except LockLost:

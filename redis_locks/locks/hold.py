@@ -313,7 +313,8 @@ class Hold:
             LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
             LockTimeout: Others still shared the lock after the wait. The hold stays shared.
             DeadlockDetected: Another shared holder upgrades as well. The hold stays shared.
-            LockError: Another thread or task upgrades this hold already.
+            LockError: Another thread or task upgrades this hold already. Or a block around this code
+                shares one of the locks by a hold of its own.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; the lease ends when it would have.

@@ -78,6 +78,51 @@ def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
     world.release(written)
 
 
+WOULD_WAIT_FOR_ITSELF = (
+    "would wait for its own thread or task, which shares '.*:both'.*that hold has ended"
+)
+
+
+@pytest.mark.parametrize("upgraded", ["outer", "inner", "nested"])
+def test_an_upgrade_that_would_wait_for_a_block_around_it_is_refused_at_once(
+    name: str, upgraded: str
+) -> None:
+    both = f"{name}:both"
+    with Lock(both, f"{name}:outer", mode="shared") as outer:
+        with Lock(both, f"{name}:inner", mode="shared", wait=0) as inner:
+            upgrades = {
+                "outer": outer.upgrade,
+                "inner": inner.upgrade,
+                "nested": Lock(both).acquire,
+            }
+            with pytest.raises(LockError, match=WOULD_WAIT_FOR_ITSELF) as caught:
+                upgrades[upgraded](wait=None)
+            assert type(caught.value) is LockError
+            inner.check()
+        outer.upgrade(wait=0)
+        assert "exclusive" == outer.mode
+
+
+def test_so_it_is_in_async_blocks(name: str) -> None:
+    outer, inner = (Lock(name, f"{name}:{more}", mode="shared") for more in "ab")
+
+    async def refused() -> None:
+        async with outer, inner as hold:
+            await hold.aupgrade(wait=None)
+
+    with pytest.raises(LockError, match="would wait for its own thread or task"):
+        asyncio.run(refused())
+
+
+def test_an_upgrade_waits_for_a_hold_of_its_own_thread_that_has_no_block(name: str) -> None:
+    by_hand = Lock(name, mode="shared").acquire()
+    assert by_hand is not None
+    with Lock(name, mode="shared") as hold:
+        end = Threads().start(by_hand.release)
+        hold.upgrade(wait=PATIENCE)
+        end.result(PATIENCE)
+
+
 def test_an_upgrade_that_waited_in_vain_leaves_the_hold_shared(
     world: World, name: str, server_side: Observer
 ) -> None:
