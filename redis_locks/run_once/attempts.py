@@ -9,7 +9,7 @@ attempt until then.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from math import inf
 from sys import exception
@@ -66,6 +66,7 @@ class Attempt(Hold):
         self._events = events
         self._verdict: Verdict | None = None
         self._failure: LockError | None = None
+        self._pending: _Pending | None = None
 
     @property
     def max_attempts(self) -> int:
@@ -169,15 +170,19 @@ class Attempt(Hold):
     def _keep(self) -> None:
         """Let the open transactions of this thread, if any, keep the attempt.
 
-        Raises as `Scope.keepers`.
+        Doing it again does nothing. Raises as `Scope.keepers`.
         """
-        keepers = _SCOPE.keepers()
-        if keepers is None:
+        if not self.lease.is_open or self.pid != identity.process.pid:
             return
-        pending = _Pending(self, _taken(self.backend, self.name))
-        for each in keepers.transactions:
-            each.keep(pending)
-        self.kept = True
+        if self._pending is None:
+            keepers = _SCOPE.keepers()
+            if keepers is None:
+                return
+            pending = _Pending(self, _taken(self.backend, self.name))
+            for each in keepers.transactions:
+                each.keep(pending)
+            self._pending = pending
+        self.kept = bool(self._pending.keepers)
 
     def roll_back(self) -> None:
         """Let it have failed: a transaction in which its verdict was passed was rolled back."""
@@ -246,15 +251,28 @@ class Attempt(Hold):
 
         The end of a block is a verdict if there is none yet.
         """
-        if self._verdict is None and not self.released and self.pid == identity.process.pid:
-            try:
-                self._keep()
-            except TransactionManagementError as refused:
-                super().end_block(error or refused)
-                if error is None:
-                    raise
-                return
+        self._concludes(error)  # first: an interrupt from here on changes nothing
+        try:
+            self._keep()
+        except TransactionManagementError as refused:
+            self._verdict = Verdict.failed(error or refused)
+            super().end_block(error or refused)
+            if error is None:
+                raise
+            return
         super().end_block(error)
+
+    def leave_behind(self) -> None:
+        """Have it released in the background, or when the open transactions have ended.
+
+        An interrupt kept its block from doing that, but the transactions may go on.
+        """
+        with suppress(TransactionManagementError):
+            self._keep()
+        if not self.kept:
+            super().leave_behind()
+        elif self._verdict is None:
+            self._verdict = Verdict.failed("its block was interrupted")
 
     async def end(
         self, driver: Driver, error: BaseException | Unset | None = UNSET, begun: Begun = None

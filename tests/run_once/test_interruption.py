@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
+from django.db import connection, transaction
 
 from redis_locks import run_once
+from tests.elsewhere import in_thread
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
-from tests.support.interrupts import open_here, renewed, sweep
+from tests.support.interrupts import open_here, renewed, sweep, until_background_is_done
 from tests.support.world import PATIENCE
 
 
@@ -124,3 +127,41 @@ def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(step: int, na
         assert 0 == renewed(names[-1]) == open_here(names[-1]), where
 
     sweep(run, step, check)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ends_as", ["done", "failed"])
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.ci)])
+def test_no_other_attempt_starts_before_commit_though_the_end_of_the_block_was_interrupted(
+    step: int, ends_as: str, name: str
+) -> None:
+    names, states = [name], set[str]()
+
+    def run() -> None:
+        names.append(f"{name}:{len(names)}")
+        job, interrupt = run_once(names[-1], lease=30), None
+        with transaction.atomic(), suppress(LookupError):
+            began = False
+            try:
+                with job:
+                    began = True
+                    if ends_as == "failed":
+                        raise LookupError
+            except KeyboardInterrupt as error:
+                if not began:
+                    raise
+                interrupt = error
+                until_background_is_done()
+                assert in_thread(job.acquire) is None
+        if interrupt is not None:
+            states.add(in_thread(job.status).state)
+            raise interrupt
+
+    def check(where: str) -> None:
+        assert 0 == renewed(names[-1]) == open_here(names[-1]), where
+        if not connection.get_autocommit():  # as Django does at the end of a request
+            connection.rollback()
+            connection.set_autocommit(True)
+
+    sweep(run, step, check)
+    assert {"failed", ends_as} == states
