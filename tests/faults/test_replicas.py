@@ -16,7 +16,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.contract.test_transit import adopt
 from tests.faults.proxy import Proxy
 from tests.faults.succession import Succession
-from tests.support import leases, stored, timings
+from tests.support import calls, leases, stored, timings
 from tests.support.connections import count_packets
 from tests.support.keys import partition_of
 from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
@@ -268,6 +268,22 @@ def test_an_adoption_that_is_known_too_late_leaves_no_hold(
     with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
         adopt(world, text, using=pair.url)
     assert set() == on_primary.left_of(name)
+
+
+def test_a_hold_that_was_asked_for_twice_is_still_this_hold_after_an_interrupted_detachment(
+    pair: Succession, on_primary: Observer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The question that moves it back counts what was broken off, or the server takes it for late."""
+    with Proxy(pair.url) as proxy:
+        lock = lock_on(pair, name, using=proxy.url)
+        lock.acquire().release()  # the server knows the scripts
+        proxy.lose(1, late=True)
+        hold = lock.acquire()
+        calls.lose_the_reply(monkeypatch, "adopt", KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            hold.detach()
+        assert hold.token == on_primary.holder(name)
+        hold.release()
 
 
 def test_a_detachment_that_is_known_too_late_leaves_a_lost_hold_to_release(
