@@ -17,7 +17,7 @@ def seconds(value: object, argument: str) -> float:
 
     Raises:
         TypeError: It is not a number (a bool, a string and None are not).
-        ValueError: It is NaN or infinite.
+        ValueError: It is NaN, infinite or too large for a float.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         msg = (
@@ -25,7 +25,10 @@ def seconds(value: object, argument: str) -> float:
             f"not {value!r} ({type(value).__name__})"
         )
         raise TypeError(msg)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:  # a very large integer
+        number = math.inf
     if not math.isfinite(number):
         msg = f"{argument} must be a finite number of seconds, not {value!r}"
         raise ValueError(msg)

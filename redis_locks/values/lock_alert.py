@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,6 +13,8 @@ Severity = Literal["warning", "critical"]
 
 MOST_WITHIN = 3600
 """Seconds for which the statistics keep minutes."""
+
+_MOST = sys.float_info.max
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +51,8 @@ class LockAlert:
     def __post_init__(self) -> None:
         one_of(*get_args(Rule))(self.rule, "rule of a LockAlert")
         one_of(*get_args(Severity))(self.severity, "severity of a LockAlert")
-        _number("above", self.above, 0, float("inf"))
-        _number("waiters", self.waiters, 1, float("inf"))
+        _number("above", self.above, 0)
+        _number("waiters", self.waiters, 1)
         if self.waiters != int(self.waiters):
             msg = f"waiters of a LockAlert must be a whole number, not {self.waiters!r}"
             raise ValueError(msg)
@@ -65,12 +68,12 @@ class LockAlert:
             object.__setattr__(self, "label", f"{self.rule}{bound}{locks}")
 
 
-def _number(argument: str, value: object, least: float, most: float) -> None:
+def _number(argument: str, value: object, least: float, most: float = _MOST) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         msg = f"{argument} of a LockAlert must be a number, not {value!r}"
         raise TypeError(msg)
     if not least <= value <= most:
-        bounds = f"at least {least:g}" if most == float("inf") else f"from {least:g} to {most:g}"
+        bounds = f"from {least:g} to {most:g}" if most < _MOST else f"finite and at least {least:g}"
         msg = f"{argument} of a LockAlert must be {bounds}, not {value!r}"
         raise ValueError(msg)
 

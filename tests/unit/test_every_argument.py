@@ -20,13 +20,19 @@ from redis_locks.rows import RedisLockQuerySet, lock_model, lock_rows
 from tests.architecture.surface import keywords
 from tests.ledger.models import Counter
 
-TEXT, FLAG, SECONDS = [5, b"x", ["x"], object()], ["yes", 1, None], ["5", -1, True, nan, inf, -inf]
+HUGE = 10**400
+"""No float is as large."""
+TEXT, FLAG, SECONDS = (
+    [5, b"x", ["x"], object()],
+    ["yes", 1, None],
+    ["5", -1, True, nan, inf, -inf, HUGE],
+)
 COUNT = ["5", 1.5, True, 0]
 CLASS = [5, str, object()]
 FUNCTION_OR_TEXT = [5, b"x", object()]
 
 REFUSED: dict[str, list[Any]] = {
-    "above": ["5", -1, True, nan],
+    "above": ["5", -1, True, nan, inf, HUGE],
     "at_least": SECONDS,
     "attempts": COUNT,
     "capacity": [*COUNT, -1, 10_000_000],
@@ -91,7 +97,7 @@ REFUSED: dict[str, list[Any]] = {
     "using": TEXT,
     "wait": SECONDS,
     "waiter": [None, "x", object()],
-    "waiters": COUNT,
+    "waiters": [*COUNT, nan, inf, HUGE],
     "watch": [5, b"x", [], [5], ""],
     "within": SECONDS,
 }
