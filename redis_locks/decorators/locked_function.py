@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import weakref
+from asyncio import _get_running_loop  # documented, and public in all but name
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
@@ -34,10 +35,9 @@ from redis_locks.decorators.view_calls import (
 )
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks.entries import leave
-from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import Options, varied
-from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, refuse_in_loop
+from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, Exit, refuse_in_loop
 from redis_locks.values.keys import UnusableName
 
 Args = tuple[Any, ...]
@@ -110,33 +110,39 @@ class LockedFunction:
         if request is not None and self.is_view and not needs_lock(view, request.method):
             with RequestTransaction(request, self.owner):
                 return self.function(*args, **kwargs)
-        refuse_in_loop(f"{self.function!r}", FIX_OF_FUNCTION)
+        if _get_running_loop() is not None:
+            refuse_in_loop(f"{self.function!r}", FIX_OF_FUNCTION)
         try:
             names = self.names_of(args, kwargs)
         except UnusableName as error:
             raise self._not_found(error, request) from error
         lock = self._lock(names, request)
-        try:
-            hold = lock.enter(block=Block())  # which is this call
-        except UnusableName as error:
-            raise self._not_found(error, request) from error
-        except LockNotAvailable as error:  # ours: the function has not been called yet
-            if request is not None:
-                note_queue(error, lock.names, self.options.using)
-            if self.on_conflict is not None:
-                return _not_awaitable(self._conflict(error, args, kwargs))
-            return self._answer(error, request, view, args, kwargs)
-        except LockBackendError as error:
-            return self._answer(
-                error, request if self._responds(lock) else None, view, args, kwargs
-            )
-        return self._call(hold, request, args, kwargs)
+        block = Block()
+        # No variable has the exit during the call, and so no traceback keeps it: see `Exit`.
+        _, result = (
+            Exit(Block.end, block),
+            self._call_in(block, lock, request, view, args, kwargs),
+        )
+        return result
 
-    def _call(self, hold: Hold, request: HttpRequest | None, args: Args, kwargs: Kwargs) -> Any:
-        """Call the function, and release the lock when it has ended.
+    def _call_in(
+        self,
+        block: Block,
+        lock: Lock,
+        request: HttpRequest | None,
+        view: object,
+        args: Args,
+        kwargs: Kwargs,
+    ) -> Any:
+        """Call the function in `block`, which has the lock until it has ended.
 
-        If it returned an awaitable, release when that has ended.
+        If it returned an awaitable, the lock is released when that has ended.
         """
+        try:
+            hold = lock.enter(block=block)
+        except (UnusableName, LockNotAvailable, LockBackendError) as error:
+            # Ours: the function has not been called yet.
+            return self._without_lock(error, lock, request, view, args, kwargs)
         # Not a stack of contexts, which would take as long as all else here.
         try:
             if request is None:
@@ -149,12 +155,36 @@ class LockedFunction:
                     leave(hold.parts)  # whoever awaits it may be somebody else
                 held = ExitStack()  # which releases once
                 held.push(hold)
-                return hold_until_done(result, held)
+                until_done = hold_until_done(result, held)
+                block.clear()
+                return until_done
         except BaseException as error:
             hold.end_block(error)
             raise
         hold.end_block(None)
+        block.clear()
         return result
+
+    def _without_lock(
+        self,
+        error: UnusableName | LockNotAvailable | LockBackendError,
+        lock: Lock,
+        request: HttpRequest | None,
+        view: object,
+        args: Args,
+        kwargs: Kwargs,
+    ) -> Any:
+        """Return what a call returns that does not get its lock, or raise."""
+        if isinstance(error, UnusableName):
+            raise self._not_found(error, request) from error
+        if isinstance(error, LockBackendError):
+            asked = request if self._responds(lock) else None
+            return self._answer(error, asked, view, args, kwargs)
+        if request is not None:
+            note_queue(error, lock.names, self.options.using)
+        if self.on_conflict is not None:
+            return _not_awaitable(self._conflict(error, args, kwargs))
+        return self._answer(error, request, view, args, kwargs)
 
     async def _await_locked(self, args: Args, kwargs: Kwargs, view: object) -> Any:
         request = request_of(args)

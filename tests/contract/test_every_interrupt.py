@@ -258,10 +258,10 @@ def held_until_somebody_waits(name: str) -> Iterator[None]:
         thread.join()
 
 
-KEPT_BY_A_TRACEBACK = [in_an_exit_stack, decorated, acquired]
+KEPT_BY_A_TRACEBACK = [in_an_exit_stack, acquired]
 """Shapes whose hold is a variable of some function: a traceback that is kept keeps it, too."""
 
-LEAVES = {upgraded: 30, decorated: 30, acquired: 60}
+LEAVES = {upgraded: 30, acquired: 60}
 """At how many places an interrupt may leave the lock to its lease: between the grant of an upgrade
 and what notes it, and where no block has the hold.
 
@@ -277,6 +277,7 @@ SHAPES = [
     nested_in_another_object,
     upgraded,
     committed,
+    decorated,
     around_a_transaction,
     in_a_transaction,
     in_a_nested_transaction,
