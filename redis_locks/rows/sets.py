@@ -16,10 +16,9 @@ from redis_locks.locks.lock import Lock, Side
 from redis_locks.locks.options import varied
 from redis_locks.locks.partitions import SpreadHold
 from redis_locks.protocol import acquire, store
-from redis_locks.protocol.lease import Lease
 from redis_locks.protocol.plans import Plan
 from redis_locks.protocol.retry import at_last, persist
-from redis_locks.protocol.store import Granted, Refused, Request, Won
+from redis_locks.protocol.store import Granted, Refused, Won
 from redis_locks.rows.names import Row
 from redis_locks.values.keys import MAX_SET, Group
 from redis_locks.values.modes import RowMode
@@ -117,25 +116,27 @@ class RowSet(Lock):
                 'partitions: leave it out, give of=("self",), or set REDIS_LOCKS["PARTITIONS"] to 1'
             )
             raise ValueError(msg)
-        lease = Lease(self._plan_for(side.backend, own), side.session, side.renewer)
-        request = lease.request
+        # Its block has it until it has what was granted, so that an interrupt takes that back.
+        asking = self._hold_of(side, self._plan_for(side.backend, own))
         places = {name: place for place, name in enumerate(self._names)}
         wanted = [sorted({places[name] for row in group for name in row}) for group in groups]
-        won, granted = await _take(side.driver, request, wanted, most, since)
+        won, granted = await _take(side.driver, asking, wanted, most, since)
         if won is None:
+            asking.lease.leave(asking)
             return None, granted
         chosen = RowSet(rows_in(groups[number] for number in granted), self.row_mode, **self._given)
         names = chosen._names
         plan = chosen._plan_for(side.backend, (names, side.backend.keys(*names)))
-        hold = chosen._hold_of(side, plan, token=request.token)
+        hold = chosen._hold_of(side, plan, token=asking.token)
+        asking.lease.leave(asking)
         await hold.lease.have(side.driver, won, hold, side.where)
         return hold, granted
 
 
 async def _take(
-    driver: Driver, request: Request, groups: Sequence[Sequence[int]], most: int, since: float
+    driver: Driver, asking: Hold, groups: Sequence[Sequence[int]], most: int, since: float
 ) -> tuple[Won | None, list[int]]:
-    sent = 0.0
+    sent, request = 0.0, asking.lease.request
 
     async def take(link: Link) -> tuple[Granted | None, list[int]]:
         nonlocal sent
@@ -147,6 +148,7 @@ async def _take(
     except BaseException:
         if sent:
             await acquire.abandon(driver, request)
+        asking.lease.leave(asking)
         raise
     if granted is None:
         return None, found

@@ -436,8 +436,7 @@ def interrupt_each(
 
     def check(where: str) -> None:
         until_background_is_done()
-        # With `skip_locked`, a function of ours has the holds until the block begins.
-        if (reached or shape is not free_rows) and Observer(client).left_of(lock.name):
+        if Observer(client).left_of(lock.name):
             left.add(where.partition(" at ")[2])
         _check(lock, client, where)
 
