@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, Link, Unreachable, run_blocking
-from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError
+from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError, LockError
 from redis_locks.locks.contention import not_available
+from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import acquire, lock_events
@@ -113,6 +114,7 @@ class Job(NamedTuple):
         """
         lease = self.lease(side)
         request = lease.request
+        asking = _asking(side, lease)
 
         async def on_locked(locked: Locked) -> None:
             holder = describe_holder(locked.claim)
@@ -124,11 +126,14 @@ class Job(NamedTuple):
 
         try:
             outcome = await begin(side.driver, request, self.terms, wait, on_locked)
-        except LockBackendError as error:
-            await self._tell(side, "error", attempt=0, error=error)
+        except LockError as error:
+            lease.leave(asking)
+            if isinstance(error, LockBackendError):
+                await self._tell(side, "error", attempt=0, error=error)
             raise
         if isinstance(outcome, Started):
-            return await self._start(side, lease, outcome, wait)
+            return await self._start(side, asking, outcome, wait)
+        lease.leave(asking)
         if isinstance(outcome, Failed):
             last_error = outcome.last_error or None
             await self._tell(side, "exhausted", attempt=outcome.attempt, last_error=last_error)
@@ -138,18 +143,20 @@ class Job(NamedTuple):
         raise not_available(self.name, _refused(outcome), wait)
 
     async def _start(
-        self, side: Side, lease: Lease, started: Started, wait: float | None
+        self, side: Side, asking: Hold, started: Started, wait: float | None
     ) -> Attempt:
+        lease = asking.lease
         begun, request = started.begun, lease.request
-        lease.win(started.deadline, begun.fencing_token, waited=started.waited)
         attempt: Attempt | None = None
         try:
+            lease.win(started.deadline, begun.fencing_token, waited=started.waited)
             attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
             if side.block is not None:
                 side.block.append(attempt)
             # Before anybody is told: receivers may take longer than the lease. No acquire finds it,
             # but a search for deadlocks and a COMMIT must know of it.
             lease.begin_unfound(attempt, side.session.held, side.where)
+            asking.drop()  # the attempt goes on
             if lock_events.observer.count_hold("acquired", started.waited, lease):
                 await lease.tell_acquired(side.driver, wait)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
@@ -184,6 +191,14 @@ class Job(NamedTuple):
         times = "once" if attempts == 1 else f"{attempts} times"
         msg = f"Job {self.name!r} has failed {times} and is not tried again; the last time: {why}"
         return AttemptsExhausted(msg, self.name, attempts, last_error)
+
+
+def _asking(side: Side, lease: Lease) -> Hold:
+    """Return what the block has until it has the attempt, so that no interrupt leaves that."""
+    hold = Hold(side.backend, lease)
+    if side.block is not None:
+        side.block.append(hold)
+    return hold
 
 
 def _refused(locked: Locked) -> Refused:

@@ -129,6 +129,24 @@ def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(step: int, na
     sweep(run, step, check)
 
 
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.ci)])
+def test_after_an_interrupt_of_a_block_another_attempt_may_begin_at_once(
+    step: int, name: str
+) -> None:
+    names = [name]
+
+    def run() -> None:
+        names.append(f"{name}:{len(names)}")
+        with run_once(names[-1], lease=30):
+            pass
+
+    def check(where: str) -> None:
+        until_background_is_done()
+        assert "running" != run_once(names[-1]).status().state, where
+
+    sweep(run, step, check)
+
+
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("ends_as", ["done", "failed"])
 @pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.ci)])
