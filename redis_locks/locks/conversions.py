@@ -67,16 +67,15 @@ async def _upgrade(
     patience = get_settings().deadlock_timeout
     try:
         outcome = await acquire.acquire(driver, request, seconds, patience)
+        if isinstance(outcome, Refused):
+            return outcome
+        await _become_exclusive(driver, lease, request, outcome)
     except BaseException as error:
-        if driver.background is not None and (
-            isinstance(error, LockBackendError) or not isinstance(error, LockError)
-        ):
+        is_answer = isinstance(error, LockError) and not isinstance(error, LockBackendError)
+        if not is_answer and lease.token != token and driver.background is not None:
             until = monotonic() + lease.lease_ms / 1000
             driver.background.add(partial(_take_back, lease, request), until)
         raise
-    if isinstance(outcome, Refused):
-        return outcome
-    await _become_exclusive(driver, lease, request, outcome)
     return None
 
 
@@ -93,8 +92,9 @@ async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won:
 
     Interrupted, or if too few replicas know of it, the lease is shared again.
     """
-    shared = lease.request, lease.deadline, lease.fencing_token, lease.mode
+    shared = None
     try:
+        shared = lease.request, lease.deadline, lease.fencing_token, lease.mode
         deadline = max(won.deadline, lease.deadline)  # the script never shortens it
         if request.replicas:
             new = Lease(lease.plan, lease.session, lease.renewer, request.token)
@@ -103,7 +103,8 @@ async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won:
             deadline = new.deadline
         lease.convert(request, deadline, won.fencing_token, "exclusive")
     except BaseException:
-        lease.convert(*shared)
+        if shared is not None:
+            lease.convert(*shared)
         await acquire.abandon(driver, request)
         raise
     if not lease.is_open:

@@ -261,9 +261,8 @@ def held_until_somebody_waits(name: str) -> Iterator[None]:
 KEPT_BY_A_TRACEBACK = [in_an_exit_stack, acquired]
 """Shapes whose hold is a variable of some function: a traceback that is kept keeps it, too."""
 
-LEAVES = {upgraded: 30, acquired: 60}
-"""At how many places an interrupt may leave the lock to its lease: between the grant of an upgrade
-and what notes it, and where no block has the hold.
+LEAVES = {acquired: 60}
+"""At how many places an interrupt may leave the lock to its lease: where no block has the hold.
 
 If the interpreter takes a step more in one run of a sweep, each of them counts twice.
 """
