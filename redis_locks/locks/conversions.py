@@ -65,6 +65,7 @@ async def _upgrade(
     mode = f"upgrade:{lease.token}"
     request = replace(lease.request, token=token, mode=mode, reads=(), broken_off=0)
     patience = get_settings().deadlock_timeout
+    outcome: Won | Refused | None = None
     try:
         outcome = await acquire.acquire(driver, request, seconds, patience)
         if isinstance(outcome, Refused):
@@ -75,6 +76,8 @@ async def _upgrade(
         if not is_answer and lease.token != token and driver.background is not None:
             until = monotonic() + lease.lease_ms / 1000
             driver.background.add(partial(_take_back, lease, request), until)
+        if isinstance(outcome, Won) and lease.token != token:
+            await acquire.abandon(driver, request)
         raise
     return None
 
@@ -90,7 +93,7 @@ async def _take_back(lease: Lease, request: Request, link: Link) -> None:
 async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won: Won) -> None:
     """Have what an upgrade won.
 
-    Interrupted, or if too few replicas know of it, the lease is shared again.
+    Interrupted, or if too few replicas know of it, the lease is shared again. The caller takes back what was won.
     """
     shared = None
     try:
@@ -105,7 +108,6 @@ async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won:
     except BaseException:
         if shared is not None:
             lease.convert(*shared)
-        await acquire.abandon(driver, request)
         raise
     if not lease.is_open:
         raise released(lease.name)
