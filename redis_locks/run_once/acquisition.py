@@ -132,7 +132,7 @@ class Job(NamedTuple):
                 await self._tell(side, "error", attempt=0, error=error)
             raise
         if isinstance(outcome, Started):
-            return await self._start(side, asking, outcome, wait)
+            return await self._start(side, lease, asking, outcome, wait)
         lease.leave(asking)
         if isinstance(outcome, Failed):
             last_error = outcome.last_error or None
@@ -143,9 +143,13 @@ class Job(NamedTuple):
         raise not_available(self.name, _refused(outcome), wait)
 
     async def _start(
-        self, side: Side, asking: Hold, started: Started, wait: float | None
+        self,
+        side: Side,
+        lease: Lease,
+        asking: Hold | None,
+        started: Started,
+        wait: float | None,
     ) -> Attempt:
-        lease = asking.lease
         begun, request = started.begun, lease.request
         attempt: Attempt | None = None
         try:
@@ -156,7 +160,8 @@ class Job(NamedTuple):
             # Before anybody is told: receivers may take longer than the lease. No acquire finds it,
             # but a search for deadlocks and a COMMIT must know of it.
             lease.begin_unfound(attempt, side.session.held, side.where)
-            asking.drop()  # the attempt goes on
+            if asking is not None:
+                asking.drop()  # the attempt goes on
             if lock_events.observer.count_hold("acquired", started.waited, lease):
                 await lease.tell_acquired(side.driver, wait)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
@@ -193,11 +198,11 @@ class Job(NamedTuple):
         return AttemptsExhausted(msg, self.name, attempts, last_error)
 
 
-def _asking(side: Side, lease: Lease) -> Hold:
-    """Return what the block has until it has the attempt, so that no interrupt leaves that."""
-    hold = Hold(side.backend, lease)
-    if side.block is not None:
-        side.block.append(hold)
+def _asking(side: Side, lease: Lease) -> Hold | None:
+    """Return what a block, if any, has until it has the attempt: no interrupt leaves that."""
+    if side.block is None:
+        return None
+    side.block.append(hold := Hold(side.backend, lease))
     return hold
 
 
