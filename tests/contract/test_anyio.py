@@ -8,6 +8,7 @@ import pytest
 
 from redis_locks import Lock, inspection
 from tests.support.parties import held
+from tests.support.world import existing
 
 pytestmark = pytest.mark.usefixtures("redis_server")
 
@@ -21,8 +22,7 @@ def test_a_scope_ends_a_wait_and_its_place_in_the_queue(name: str) -> None:
 
     with held(name):
         assert anyio.run(wait)
-        found = inspection.lock(name)
-        assert found
+        found = existing(name)
         assert 0 == found.waiting
 
 

@@ -25,7 +25,7 @@ from redis_locks import (
 from redis_locks.testing import override_locks
 from tests.elsewhere import in_thread, is_free
 from tests.support.calls import lose_the_reply
-from tests.support.world import PATIENCE, Observer, World, held
+from tests.support.world import PATIENCE, Observer, World, existing, granted, held
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +36,7 @@ def open_in_the_end(name: str) -> Iterator[None]:
 
 def closed_for(name: str) -> float:
     """Seconds for which the lock stays closed."""
-    info = inspection.lock(name)
-    assert info is not None
+    info = existing(name)
     return info.holders[0].lease_left
 
 
@@ -131,8 +130,7 @@ def test_a_block_inside_one_that_would_open_it_is_refused(name: str) -> None:
 def test_a_lost_reply_to_the_release_closes_it_once(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold = Lock(name, at_least=60).acquire()
-    assert hold is not None
+    hold = granted(Lock(name, at_least=60).acquire())
     lose_the_reply(monkeypatch, "close")
     hold.release()
     assert closed_for(name) > 55
@@ -203,8 +201,7 @@ def test_a_test_without_a_server_is_never_kept_out(name: str) -> None:
 def test_drains_and_alerts_leave_a_closed_lock_alone(name: str) -> None:
     with Lock(name, at_least=60):
         pass
-    info = inspection.lock(name)
-    assert info is not None
+    info = existing(name)
     assert info.holders[0].label.startswith("cooldown of ")
     drained = inspection.drain(info.holders[0].host, dry_run=True)
     assert name not in {holder.lock for holder in drained.holders}

@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from redis_locks import Hold, Lock, LockBackendError, LockLost, LockNotHeld, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls
-from tests.support.world import PATIENCE, Observer, World, held, keys_of
+from tests.support.world import PATIENCE, Observer, World, granted, held, keys_of
 
 
 def incr(client: redis.Redis, key: str) -> Any:
@@ -207,8 +207,7 @@ def test_without_memory_no_command_is_applied(name: str, private_server: Embedde
     """The first command would be refused and the second, which needs none, applied: half a move."""
     with private_server.client() as client:
         client.rpush("todo", "job")
-        hold = Lock(name, using=private_server.url).acquire()
-        assert hold is not None
+        hold = granted(Lock(name, using=private_server.url).acquire())
         pipe = client.pipeline()
         pipe.rpush("done", "job")
         pipe.lrem("todo", 1, "job")

@@ -12,7 +12,7 @@ import pytest
 
 from redis_locks import DeadlockDetected, Lock, LockLost, Semaphore, run_once
 from tests.support import sessions
-from tests.support.world import PATIENCE, until
+from tests.support.world import PATIENCE, granted, until
 
 Taking = Callable[[str], AbstractContextManager[Any]]
 
@@ -70,8 +70,7 @@ def test_and_when_it_was_lost_before(name: str) -> None:
     shared = Lock(name, mode="shared", wait=0)
     inner = Lock(name, f"{name}:more", mode="shared", lease=0.05, renew=False)
     with shared as outer:
-        lost = inner.acquire()
-        assert lost
+        lost = granted(inner.acquire())
         until(lambda: lost.is_lost)
         with Lock(f"{name}:other"), suppress(LockLost):
             lost.release()

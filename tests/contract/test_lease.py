@@ -250,15 +250,12 @@ def test_a_lease_that_has_ended_stands_in_nobody_s_way(name: str, kind: str) -> 
         short = Semaphore(name, 2, lease=0.3, renew=False)
         long = next_one = Semaphore(name, 2, wait=0)
     world = Threads()  # in one thread, the second hold would be nested in the first
-    ended = world.acquire(short)
-    beside = world.acquire(long)
-    assert ended is not None
-    assert beside is not None
+    ended = held(world, short)
+    beside = held(world, long)
     time.sleep(max(0.0, ended.remaining) + 0.05)
     if kind == "shared":
         beside.release()
-    taken = world.acquire(next_one)
-    assert taken is not None
+    taken = held(world, next_one)
     taken.release()
     if kind == "permit":
         beside.release()

@@ -14,7 +14,7 @@ from redis_locks import Hold, Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import stored
 from tests.support.keys import index_key
-from tests.support.world import PATIENCE, Observer, keys_of
+from tests.support.world import PATIENCE, Observer, granted, keys_of
 
 KEPT_HERE = 20_000
 KEPT_THERE = 1_000
@@ -49,8 +49,7 @@ async def crowded(server: EmbeddedServer, name: str, count: int, then: Waiting) 
 
     await asyncio.gather(*(asyncio.create_task(work()) for _ in range(20)))  # all is loaded
     served.clear()
-    first = await lock.aacquire()
-    assert first is not None
+    first = granted(await lock.aacquire())
     try:
         await first.aextend(60)  # so that the server knows the script by which it will be renewed
         with server.client() as client:
@@ -102,8 +101,7 @@ def test_tasks_that_are_cancelled_all_at_once_leave_nothing(
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         assert {asyncio.CancelledError} == {type(each) for each in ended}
         await first.arelease()
-        last = await Lock(name, using=private_server.url).aacquire(wait=PATIENCE)
-        assert last is not None
+        last = granted(await Lock(name, using=private_server.url).aacquire(wait=PATIENCE))
         await last.arelease()
         assert [] == served
 

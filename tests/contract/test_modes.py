@@ -9,7 +9,7 @@ import pytest
 from redis_locks import Hold, Lock, LockNotAvailable, Semaphore, inspection, redis_lock
 from tests.support import scripts
 from tests.support.keys import grant_channel, set_keys
-from tests.support.world import PATIENCE, Observer, World, held
+from tests.support.world import PATIENCE, Observer, World, existing, held
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
@@ -37,8 +37,7 @@ def test_shared_waiters_are_let_in_together(world: World, name: str, server_side
     server_side.until_waiters(name, 3)
     world.release(hold)
     holds = [reader.result(PATIENCE) for reader in readers]
-    info = inspection.lock(name)
-    assert info is not None
+    info = existing(name)
     assert ["shared"] * 3 == [holder.mode for holder in info.holders]
     assert {hold.token for hold in holds if hold} == {holder.token for holder in info.holders}
     for each in holds:

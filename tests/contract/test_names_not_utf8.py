@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redis_locks import Lock, inspection
-from tests.support.world import PATIENCE, Observer, Threads, held, until
+from tests.support.world import PATIENCE, Observer, Threads, existing, held, until
 
 ODD = b"latin\xe9".decode(errors="surrogateescape")
 """As Python has the name of a file that was written in Latin-1."""
@@ -33,8 +33,7 @@ def test_a_holder_may_wait_in_code_of_such_a_file_and_in_such_a_thread(
     waiter.start()
     server_side.until_waiters(name, 1)
     until_noted(server_side, name)
-    shown = inspection.lock(f"{name}:own")
-    assert shown is not None
+    shown = existing(f"{name}:own")
     assert ODD in shown.holders[0].unit
     first.release()
     waiter.join(PATIENCE)

@@ -23,7 +23,17 @@ from tests.elsewhere import is_free
 from tests.support import leases
 from tests.support.children import in_a_child
 from tests.support.connections import listening
-from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, let_go, until
+from tests.support.world import (
+    PATIENCE,
+    Observer,
+    Tasks,
+    Threads,
+    World,
+    granted,
+    held,
+    let_go,
+    until,
+)
 
 
 def steps(world: World, first: Lock, second: Lock, check: Any) -> Any:
@@ -206,11 +216,9 @@ def test_reads_of_a_nested_hold_are_answered_now(
 
 
 def test_a_lost_hold_does_not_help_to_take_it_again(name: str) -> None:
-    first = Lock(name, lease=0.05, renew=False).acquire(wait=0)
-    assert first
+    first = granted(Lock(name, lease=0.05, renew=False).acquire(wait=0))
     until(lambda: first.is_lost)
-    second = Lock(name).acquire(wait=PATIENCE)
-    assert second
+    second = granted(Lock(name).acquire(wait=PATIENCE))
     assert first.fencing_token < second.fencing_token
     with pytest.raises(LockLost):
         first.release()
@@ -245,13 +253,11 @@ def test_what_ends_the_hold_for_all_is_refused_inside(name: str, client: redis.R
 
 
 def test_a_hold_released_by_another_thread_is_forgotten_here(name: str) -> None:
-    hold = Lock(name).acquire(wait=0)
-    assert hold is not None
+    hold = granted(Lock(name).acquire(wait=0))
     thread = threading.Thread(target=hold.release)
     thread.start()
     thread.join()
-    again = Lock(name).acquire(wait=0)
-    assert again is not None
+    again = granted(Lock(name).acquire(wait=0))
     assert again.fencing_token > hold.fencing_token
     again.release()
 
@@ -260,8 +266,7 @@ def test_a_dropped_hold_does_not_help_to_take_it_again(name: str) -> None:
     with pytest.warns(ResourceWarning) as told:  # noqa: PT031 - to be collected inside
         Lock(name, lease=1, renew=False).acquire(wait=0)
         until(lambda: let_go() or told)
-    again = Lock(name).acquire(wait=PATIENCE)
-    assert again is not None
+    again = granted(Lock(name).acquire(wait=PATIENCE))
     again.release()
 
 

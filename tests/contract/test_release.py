@@ -24,7 +24,17 @@ from redis_locks import (
 )
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, stored
-from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
+from tests.support.world import (
+    PATIENCE,
+    Observer,
+    Tasks,
+    Threads,
+    World,
+    existing,
+    held,
+    keys_of,
+    until,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -267,8 +277,7 @@ def test_a_cancelled_waiter_is_told_at_once_and_leaves(
     server_side.until_waiters(name, 1)
     other = world.start(world.acquire, Lock(name, wait=PATIENCE))
     server_side.until_waiters(name, 2)
-    info = inspection.lock(name)
-    assert info is not None
+    info = existing(name)
     (waiter, _) = info.waiters
     assert inspection.cancel(waiter)
     with pytest.raises(LockError, match="cancelled by an operator"):
@@ -318,8 +327,7 @@ def test_nobody_ends_the_block_of_another_thread_where_it_is_one_of_several(
     lock.__enter__()
     assert elsewhere(lock.__enter__) is None
     assert isinstance(elsewhere(lambda: lock.__exit__(None, None, None)), RuntimeError)
-    info = inspection.lock(name)
-    assert info is not None
+    info = existing(name)
     assert 2 == info.holding
     lock.__exit__(None, None, None)
     assert elsewhere(lambda: lock.__exit__(None, None, None)) is None

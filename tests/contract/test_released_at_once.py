@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from redis_locks import Hold, Lock, LockLost, inspection
-from tests.support.world import Observer
+from tests.support.world import Observer, granted
 
 RIVALS = 3
 
@@ -30,8 +30,7 @@ def losses(pool: ThreadPoolExecutor, hold: Hold) -> int:
 def test_threads_that_release_at_once_lose_nothing(name: str, server_side: Observer) -> None:
     with ThreadPoolExecutor(RIVALS) as pool:
         for _ in range(200):
-            hold = Lock(name).acquire(wait=0)
-            assert hold
+            hold = granted(Lock(name).acquire(wait=0))
             assert 0 == losses(pool, hold)
             assert 0 == hold.remaining
     assert set() == server_side.left_of(name)
@@ -40,8 +39,7 @@ def test_threads_that_release_at_once_lose_nothing(name: str, server_side: Obser
 def test_tasks_that_release_at_once_lose_nothing(name: str) -> None:
     async def main() -> None:
         for _ in range(50):
-            hold = await Lock(name).aacquire(wait=0)
-            assert hold
+            hold = granted(await Lock(name).aacquire(wait=0))
             await asyncio.gather(*(hold.arelease() for _ in range(RIVALS)))
             assert 0 == hold.remaining
 
@@ -51,8 +49,7 @@ def test_tasks_that_release_at_once_lose_nothing(name: str) -> None:
 def test_of_threads_that_release_a_lost_hold_one_is_told(name: str) -> None:
     with ThreadPoolExecutor(RIVALS) as pool:
         for _ in range(50):
-            hold = Lock(name, renew=False).acquire(wait=0)
-            assert hold
+            hold = granted(Lock(name, renew=False).acquire(wait=0))
             assert 1 == inspection.force_release(name).ended
             assert 1 == losses(pool, hold)
             assert hold.is_lost

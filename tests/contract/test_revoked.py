@@ -17,7 +17,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.support import leases, stored, timings
 from tests.support.connections import refuse_to_listen
 from tests.support.timings import YOUNG
-from tests.support.world import PATIENCE, Tasks, Threads, World, held, until
+from tests.support.world import PATIENCE, Tasks, Threads, World, granted, held, until
 
 SOON = 2.0
 """Far below the third of a lease after which it is renewed; nearly always it takes milliseconds."""
@@ -293,8 +293,7 @@ def test_a_block_that_ends_by_itself_meanwhile_raises_lock_lost_and_nothing_else
 
 def test_code_that_awaits_in_no_block_asks_for_itself(tasks: Tasks, name: str) -> None:
     async def run() -> bool:
-        hold = await Lock(name, lease=60).aacquire()
-        assert hold
+        hold = granted(await Lock(name, lease=60).aacquire())
         await inspection.aforce_release(name)
         await asyncio.to_thread(until, lambda: hold.is_lost)
         with pytest.raises(LockLost):

@@ -25,7 +25,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.interrupts import interrupt, renewed, until_background_is_done
 from tests.support.keys import lock_keys, partition_of
-from tests.support.world import PATIENCE, Tasks, World, held, let_go, until
+from tests.support.world import PATIENCE, Tasks, World, granted, held, let_go, until
 
 PARTITIONS = 4
 Names = tuple[str, str, str]
@@ -398,8 +398,7 @@ def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.R
 
 
 def test_a_hold_that_is_dropped_warns_once(names: Names) -> None:
-    hold = Lock(*names, lease=1).acquire()
-    assert hold is not None
+    hold = granted(Lock(*names, lease=1).acquire())
     with pytest.warns(ResourceWarning, match="dropped without release") as warned:  # noqa: PT031 - to be collected inside
         del hold
         until(lambda: let_go() or warned)
@@ -414,8 +413,7 @@ def test_an_interrupt_as_its_block_ends_leaves_none_of_its_locks(names: Names) -
 
     where, at = "", 0
     while "_leave" not in where:
-        hold = Lock(*names).acquire()
-        assert hold is not None
+        hold = granted(Lock(*names).acquire())
         at += 1
         interrupted = interrupt(run, at)
         assert interrupted is not None

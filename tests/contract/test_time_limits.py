@@ -16,7 +16,7 @@ from redis_locks.signals import lock_contended
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.breakers import stopped
 from tests.support.interrupts import KINDS
-from tests.support.world import PATIENCE, Observer, Threads, held, until
+from tests.support.world import PATIENCE, Observer, Threads, granted, held, until
 
 LEASE = 30
 
@@ -160,8 +160,7 @@ def test_while_it_releases(
     kind: type[BaseException], name: str, private_server: EmbeddedServer
 ) -> None:
     lock = Lock(name, using=private_server.url, lease=LEASE, wait=PATIENCE)
-    hold = lock.acquire()
-    assert hold is not None
+    hold = granted(lock.acquire())
     with stopped(private_server) as go_on, Alarm(kind).when(asleep(), go_on):
         hold.release()
     with suppress(LockBackendError):

@@ -16,7 +16,17 @@ from django.test import override_settings
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotHeld, Semaphore, inspection
 from tests.support import calls, leases, stored, transit
-from tests.support.world import PATIENCE, Observer, Tasks, World, held, keys_of, until
+from tests.support.world import (
+    PATIENCE,
+    Observer,
+    Tasks,
+    World,
+    existing,
+    granted,
+    held,
+    keys_of,
+    until,
+)
 
 KEY = "SECRET_KEY"
 
@@ -47,8 +57,7 @@ def test_the_same_hold_goes_on_under_another_token(
     adopted = adopt(world, text, label="the worker")
     assert (hold.fencing_token, hold.mode) == (adopted.fencing_token, adopted.mode)
     assert hold.token != adopted.token
-    info = inspection.lock(name)
-    assert info
+    info = existing(name)
     assert [(adopted.token, "the worker")] == [(h.token, h.label) for h in info.holders]
     assert world.acquire(Lock(name), wait=0) is None
     world.extend(adopted, 60)
@@ -101,8 +110,7 @@ def test_one_adopts_it_and_the_others_are_told(world: World, name: str) -> None:
 
 def test_lost_on_its_way_it_ends_with_its_lease_and_is_not_renewed(world: World, name: str) -> None:
     text = world.do(held(world, Lock(name, lease=0.2)), "detach", lease=0.4)
-    successor = world.acquire(Lock(name), wait=PATIENCE)
-    assert successor
+    successor = held(world, Lock(name), wait=PATIENCE)
     with pytest.raises(LockLost):
         adopt(world, text)
     world.release(successor)
@@ -129,8 +137,7 @@ def test_in_transit_it_belongs_to_no_session_but_says_who_gave_it_away(
 ) -> None:
     hold = held(world, Lock(name, label="the giver"))
     text = world.do(hold, "detach")
-    info = inspection.lock(name)
-    assert info
+    info = existing(name)
     (holder,) = info.holders
     assert "the giver" == holder.label
     assert holder.session != hold.token.partition(".")[0]
@@ -148,8 +155,7 @@ def test_in_transit_it_is_nobodys_and_no_part_of_a_deadlock(
     texts: list[str] = []
 
     def giver() -> None:
-        hold = one.acquire(wait=0)
-        assert hold
+        hold = granted(one.acquire(wait=0))
         texts.append(hold.detach())
         until(lambda: getattr(inspection.lock(f"{name}:1"), "waiting", 0))
         with other:
@@ -205,8 +211,7 @@ def test_cancelled_while_it_is_given_away_it_is_still_this_hold(
     tasks: Tasks, name: str, server_side: Observer
 ) -> None:
     async def cancelled_after(turns: int) -> bool:
-        hold = await Lock(name, lease=30).aacquire(wait=0)
-        assert hold
+        hold = granted(await Lock(name, lease=30).aacquire(wait=0))
         giving = asyncio.create_task(hold.adetach())
         for _ in range(turns):  # of the loop: sometimes too few for the round trip
             await asyncio.sleep(0)
@@ -257,8 +262,7 @@ def test_what_cannot_be_given_away_says_so(name: str, transactional_db: None) ->
     from django.db.transaction import atomic
 
     with atomic():
-        hold = Lock(name).acquire(wait=0)
-        assert hold
+        hold = granted(Lock(name).acquire(wait=0))
         with pytest.raises(LockError, match="scope='block'"):
             hold.detach()
         assert hold.remaining

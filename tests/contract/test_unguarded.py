@@ -17,7 +17,7 @@ from tests.ledger.models import Counter
 from tests.support import calls
 from tests.support.events import write_summaries
 from tests.support.interrupts import open_here
-from tests.support.world import Tasks, World, held
+from tests.support.world import Tasks, World, granted, held
 
 NOWHERE = "unix:///nonexistent/redis.sock"
 
@@ -220,12 +220,10 @@ def test_a_transaction_keeps_the_lock_that_it_gets_once_the_server_is_back(
     lock = Lock(name, using=private_server.url, on_unavailable="raise")
     private_server.kill()
     with atomic():
-        first = Lock(name, using=private_server.url, on_unavailable="proceed").acquire()
-        assert first is not None
+        first = granted(Lock(name, using=private_server.url, on_unavailable="proceed").acquire())
         assert first.is_unguarded
         private_server.restart()
-        second = lock.acquire()
-        assert second is not None
+        second = granted(lock.acquire())
         assert not second.is_unguarded
         assert lock.acquire() is second
         assert not is_free(name, using=private_server.url)

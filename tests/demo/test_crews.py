@@ -21,9 +21,10 @@ from demo_project.bank.tellers.branch import (
     Look,
 )
 from demo_project.bank.tellers.views import BRANCHES
-from redis_locks import RunStatus, inspection
+from redis_locks import RunStatus
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.waiting import until
+from tests.support.world import existing
 
 pytestmark = [
     pytest.mark.django_db,
@@ -51,8 +52,7 @@ def in_state(look: Look, state: str) -> list[str]:
 def test_three_tellers_at_a_time_serve_all_customers_though_one_crashes(branch: Branch) -> None:
     wait_until(lambda: len(in_state(branch.look(), "serving")) == 3)
     wait_until(lambda: len(in_state(branch.look(), "waiting")) == 2)
-    lock = inspection.lock(branch.name)
-    assert lock
+    lock = existing(branch.name)
     # The page shows the product's own semaphore.
     assert {f"teller {who}" for who in TELLERS} >= {holder.label for holder in lock.holders}
     assert {"permit:3"} == {party.mode for party in (*lock.holders, *lock.waiters)}

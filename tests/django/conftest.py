@@ -9,6 +9,7 @@ from django.db import connections
 from redis_locks import Hold, Lock, LockLost
 from tests.support.fixtures import own_prefix, server_side
 from tests.support.transactions import keeps_anything
+from tests.support.world import granted
 
 
 @pytest.fixture
@@ -23,8 +24,7 @@ def nothing_stays_kept(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture
 def hold(name: str) -> Iterator[Hold]:
     """A hold of ours, the nightly report's, which a test may end."""
-    found = Lock(name, lease=60, renew=False, label="nightly report").acquire(wait=0)
-    assert found
+    found = granted(Lock(name, lease=60, renew=False, label="nightly report").acquire(wait=0))
     yield found
     with suppress(LockLost):
         found.release()

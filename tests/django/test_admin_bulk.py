@@ -15,6 +15,7 @@ from tests import elsewhere
 from tests.django.admin_pages import LIST, page_of, staff, text_of, viewer
 from tests.support.admin import end_at_once, look_at_most, mark_of
 from tests.support.parties import MINUTES, ask, held, on_host, waited_for
+from tests.support.world import existing
 
 __all__ = ["viewer"]
 
@@ -110,8 +111,7 @@ def test_a_host_is_drained_of_its_holds_and_waits_behind_the_first_ten(
     assert offered(page) == offered(text_of(operator, url("host=web-13&q=exp*")))
     assert [] == offered(operator.get(url("host=web-13&q=o*"), follow=True).content.decode())
     end(operator, "host=web-13", offered(page))
-    left = inspection.lock("exports")
-    assert left
+    left = existing("exports")
     tokens = [party.token for party in (left.waiters if waiting else left.holders)]
     assert [f"party{number:02}.1" for number in range(15) if number != 12] == tokens
 

@@ -16,7 +16,7 @@ from tests.support import admin
 from tests.support.admin import mark_of, mode_text
 from tests.support.keys import lock_keys
 from tests.support.parties import MINUTES, ask, held, stand_in_a_chain, waited_for
-from tests.support.world import until
+from tests.support.world import existing, until
 
 __all__ = ["viewer"]
 
@@ -171,8 +171,7 @@ def test_nobody_is_shown_the_token_of_a_hold_or_of_a_wait(
     """A token is the proof of a hold: with it, and with Redis, one can release or extend it."""
     browser = staff("view_lock", *rights)
     with held(name), waited_for(name):
-        lock = inspection.lock(name)
-        assert lock
+        lock = existing(name)
         parties = (*lock.holders, *lock.waiters)
         urls = [reverse(LIST), reverse(DATA), f"{reverse(LIST)}?q={name}&group=on"]
         urls += [page_of(name, view) for view in ("change", "live", "history")]

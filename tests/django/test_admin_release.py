@@ -17,7 +17,7 @@ from redis_locks.inspection import WaiterInfo
 from tests.django.admin_pages import page_of, staff
 from tests.support.admin import mark_of, register
 from tests.support.parties import ask, held, waited_for
-from tests.support.world import Threads, until
+from tests.support.world import Threads, existing, until
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
@@ -206,8 +206,7 @@ def test_the_question_says_truly_who_gets_the_lock_next(
     assert "first in line on " in question
     assert gets_it == ("goes on waiting" not in question)
     end(operator, name, ended)
-    info = inspection.lock(name)
-    assert info
+    info = existing(name)
     assert (0 if gets_it else 1) == info.waiting
     assert gets_it == ("first in line" in [holder.label for holder in info.holders])
     with pytest.raises(LockLost):

@@ -26,7 +26,7 @@ from tests.django.lock_infos import info
 from tests.support.commands import show
 from tests.support.diagnosis import as_user
 from tests.support.parties import MINUTES, ask
-from tests.support.world import until
+from tests.support.world import granted, until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
 
@@ -185,8 +185,7 @@ def test_the_log_names_a_server_without_its_password(
     name: str, private_server: EmbeddedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = as_user(private_server, "+@all", "~*", "&*")
-    hold = Lock(name, using=url).acquire()
-    assert hold
+    hold = granted(Lock(name, using=url).acquire())
     with caplog.at_level("INFO", "redis_locks.audit"):
         run("release", name, "--yes", "--using", url)
         fails("drain", "--host", "nowhere", "--yes", "--using", url)

@@ -16,7 +16,7 @@ from redis_locks import Lock, RunStatus, inspection, run_once
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import in_thread
-from tests.support.world import until
+from tests.support.world import existing, until
 
 # Says what it gets, and does not end before it is told to. The signals are blocked and taken one by
 # one: a handler might have to wait for stdin, if the signal came just before that was read.
@@ -60,8 +60,7 @@ def test_the_command_s_own_options_and_dashes_reach_it(name: str) -> None:
 def test_the_lock_is_held_as_long_as_the_command_runs(name: str) -> None:
     with Process("run", name, "--lease", "0.5", *python(OBSTINATE)) as process:
         assert process.line().startswith("ready")
-        lock = inspection.lock(name)
-        assert lock
+        lock = existing(name)
         first = lock.holders[0]
         assert (process.pid, f"locks run: {Path(sys.executable).name}") == (first.pid, first.label)
         # Far longer than the lease, thanks to renewal.
@@ -75,8 +74,7 @@ def test_the_command_finds_the_fencing_token(name: str) -> None:
     program = 'import os, sys; print(os.environ["REDIS_LOCKS_FENCING_TOKEN"], flush=True); input()'
     with Process("run", name, *python(program)) as process:
         fence = int(process.line())
-        lock = inspection.lock(name)
-        assert lock
+        lock = existing(name)
         assert fence == lock.holders[0].fencing_token
         process.end("\n")
 
@@ -162,8 +160,7 @@ def test_a_command_whose_parent_was_stopped_past_the_lease_is_ended(name: str) -
         with Lock(name, wait=20, lease=60) as successor:
             process.send(signal.SIGCONT)
             assert 79 == process.end()[0]
-            lock = inspection.lock(name)
-            assert lock
+            lock = existing(name)
             assert successor.token == lock.holders[0].token
 
 

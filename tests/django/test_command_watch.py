@@ -16,7 +16,7 @@ import pytest
 from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Terminal, locks
-from tests.support.world import until
+from tests.support.world import granted, until
 
 LEFT = "\x1b[?25h\x1b[?1049l"
 DOWN, UP = "\x1b[B", "\x1bOA"
@@ -119,8 +119,7 @@ def test_a_force_release_asks_for_a_reason_names_whom_it_ends_and_asks_for_conse
     name: str,
 ) -> None:
     with Terminal("watch", f"{name}*", "--interval", "0.1") as terminal:
-        hold = Lock(name, label="stuck").acquire()
-        assert hold
+        hold = granted(Lock(name, label="stuck").acquire())
         waiting = threading.Thread(target=_take, args=(name,))
         waiting.start()
         until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)

@@ -21,7 +21,7 @@ from tests.elsewhere import in_thread, is_free
 from tests.ledger.models import Counter
 from tests.support import stored, transactions
 from tests.support.connections import count_calls_together
-from tests.support.world import Observer, keys_of
+from tests.support.world import Observer, granted, keys_of
 
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
@@ -29,8 +29,7 @@ pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 def take_away(client: redis.Redis, name: str) -> str:
     """Give the lock to somebody else, as after a lease that ended unnoticed."""
     stored.drop_holder(client, keys_of(name).lock)
-    hold = in_thread(Lock(name, wait=0).acquire)
-    assert hold is not None
+    hold = granted(in_thread(Lock(name, wait=0).acquire))
     taken.append(hold)
     return hold.token
 

@@ -25,6 +25,7 @@ from redis_locks import (
 )
 from tests import elsewhere
 from tests.elsewhere import ais_free, is_free
+from tests.support.world import granted
 
 
 def test_the_lock_is_held_while_the_function_runs_and_released_after(name: str) -> None:
@@ -110,8 +111,7 @@ def test_a_task_returned_by_a_sync_function_is_held_until_it_is_done(
         seen = [await ais_free(name)]
         go_on.set()
         await task
-        hold = await Lock(name).aacquire(wait=5)
-        assert hold is not None
+        hold = granted(await Lock(name).aacquire(wait=5))
         await hold.arelease()
         return seen
 

@@ -36,6 +36,7 @@ from redis_locks.rows import lock_model, lock_rows
 from redis_locks.testing import lose_lock, override_locks
 from tests.elsewhere import held, in_thread
 from tests.ledger.models import Declared, Strict, Undeclared
+from tests.support.world import granted
 
 pytestmark = [
     pytest.mark.urls(__name__),
@@ -144,8 +145,7 @@ def test_every_kind_of_hold_of_that_name_counts(model: Any, name: str) -> None:
         save(row)
         assert nested.fencing_token == fence_of(row)
     tokens.append(fence_of(row))
-    hold = Lock(lock).acquire()
-    assert hold is not None
+    hold = granted(Lock(lock).acquire())
     with hold:
         save(row)
     tokens.append(fence_of(row))
@@ -175,8 +175,7 @@ def test_the_hold_of_another_thread_does_not_count(name: str) -> None:
     row = row_of(Strict, name)
     with Lock(f"soft:{row.pk}"), pytest.raises(UnfencedWrite):
         in_thread(save, row)
-    by_hand = Lock(f"soft:{row.pk}").acquire()
-    assert by_hand is not None
+    by_hand = granted(Lock(f"soft:{row.pk}").acquire())
     with pytest.raises(UnfencedWrite):  # whose hold it is, only `with by_hand` says
         save(row)
     by_hand.release()
@@ -273,10 +272,9 @@ def test_row_locks_fence_without_a_declaration(model: Any, name: str) -> None:
 def test_rows_of_several_holds_keep_the_fencing_token_of_their_own(name: str) -> None:
     first, second = (row_of(Undeclared, name + suffix) for suffix in "ab")
     with transaction.atomic():
-        earlier = lock_rows(first).acquire()
+        earlier = granted(lock_rows(first).acquire())
         locked = Undeclared.objects.select_for_lock()
         assert 2 == locked.update(state="done")
-        assert earlier is not None
         first.save(hold=earlier.hold)  # its hold is no older than the row
     assert fence_of(first) < fence_of(second)
 

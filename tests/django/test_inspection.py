@@ -13,12 +13,11 @@ import redis
 from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, ProtocolMismatch, inspection
-from redis_locks.inspection import LockInfo
 from tests.django.command_calls import run
 from tests.support import stored
 from tests.support.inspection import work_in_parts
 from tests.support.parties import held
-from tests.support.world import keys_of
+from tests.support.world import existing, granted, keys_of
 
 
 @contextmanager
@@ -42,12 +41,6 @@ def waiting(name: str, *labels: str) -> Iterator[None]:
         inspection.force_release(name)
         for thread in threads:
             thread.join()
-
-
-def existing(name: str) -> LockInfo:
-    info = inspection.lock(name)
-    assert info
-    return info
 
 
 def test_a_held_lock_shows_who_holds_it(name: str) -> None:
@@ -105,12 +98,10 @@ def test_a_crowd_is_read_and_ended_in_parts(name: str, monkeypatch: pytest.Monke
     work_in_parts(monkeypatch, 2)
     readers = {f"reader {number}" for number in range(5)}
     for reader in sorted(readers):
-        hold = Lock(name, mode="shared", lease=60, label=reader).acquire(wait=0)
-        assert hold
+        hold = granted(Lock(name, mode="shared", lease=60, label=reader).acquire(wait=0))
         hold.detach()
     with waiting(name, "first", "second", "third"):
-        whole = inspection.lock(name)
-        assert whole
+        whole = existing(name)
         assert (5, readers) == (len(whole.holders), {each.label for each in whole.holders})
         assert ["first", "second", "third"] == [each.label for each in whole.waiters]
         (again,) = (each for each in inspection.contended() if each.name == name)

@@ -32,6 +32,7 @@ from tests.ledger.models import Counter, Declared
 from tests.support.admin import ServerPages, mark_of
 from tests.support.checks import check_settings
 from tests.support.configuration import problems
+from tests.support.world import granted
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +43,7 @@ def sharing(own_prefix: object) -> Iterator[None]:
 
 def test_a_release_after_the_tenant_has_changed_ends_the_same_lock(name: str) -> None:
     lock = Lock(name)
-    hold = lock.acquire()
-    assert hold is not None
+    hold = granted(lock.acquire())
     with tenants.of("b"):
         hold.extend(30)
         with lock as other:  # the same description, for whoever asks

@@ -11,6 +11,7 @@ from django.test import override_settings
 
 from redis_locks import Lock, Semaphore, redis_lock
 from redis_locks.rows import lock_rows
+from tests.support.world import granted
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +45,12 @@ def test_opposite_orders_are_told_once_with_both_places(
 
     def forth() -> None:
         with a:
-            hold = b.acquire()
-            assert hold
+            hold = granted(b.acquire())
             hold.release()
 
     def back() -> None:
         with b:
-            hold = a.acquire()
-            assert hold
+            hold = granted(a.acquire())
             hold.release()
 
     for _ in range(2):

@@ -42,6 +42,7 @@ from tests.django.locked_views import (
     urls,
 )
 from tests.ledger.models import Counter
+from tests.support.world import granted
 
 pytestmark = pytest.mark.urls(__name__)
 
@@ -123,8 +124,7 @@ def unreleased(name: str) -> HttpResponse:
 
 def uncommitted(name: str) -> HttpResponse:
     with EmbeddedServer(use_environment=False) as server:
-        hold = Lock(name, using=server.url, wait=0).acquire()
-        assert hold is not None
+        hold = granted(Lock(name, using=server.url, wait=0).acquire())
         server.kill()
         try:
             hold.commit([("SET", name, "done")])

@@ -17,7 +17,7 @@ from tests.django.transactions import increment, lock, values
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
 from tests.support.transactions import keeps_anything
-from tests.support.world import Observer
+from tests.support.world import Observer, granted
 
 pytestmark = pytest.mark.usefixtures("nothing_stays_kept")
 
@@ -65,8 +65,7 @@ def test_the_transaction_may_be_of_a_connection_that_another_thread_has_opened(
 
 def test_a_hold_released_by_hand_is_kept_too(database: str, name: str) -> None:
     with atomic(using=database):
-        hold = lock(name, database).acquire()
-        assert hold is not None
+        hold = granted(lock(name, database).acquire())
         hold.release()
         asyncio.run(hold.arelease())
         hold.check()
@@ -264,8 +263,7 @@ def test_what_would_wait_for_its_own_transaction_is_refused_at_once(
 
 def test_an_upgraded_hold_covers_what_it_did_not_before(database: str, name: str) -> None:
     with atomic(using=database):
-        hold = lock(name, database, mode="shared").acquire()
-        assert hold is not None
+        hold = granted(lock(name, database, mode="shared").acquire())
         hold.upgrade(wait=0)
         assert hold is lock(name, database).acquire()
     assert is_free(name)

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 import redis
 
-from redis_locks import Hold, Lock
+from redis_locks import Hold, Lock, inspection
+from redis_locks.inspection import LockInfo
 from tests.support import stored
 from tests.support.keys import keys_of
 from tests.support.leases import until_renewed
@@ -213,3 +214,16 @@ def held(world: World, lock: Lock, **options: Any) -> Hold:
     hold = world.acquire(lock, **options)
     assert hold is not None
     return hold
+
+
+def granted(hold: Hold | None) -> Hold:
+    """Return what an acquire has got, which must be a hold."""
+    assert hold is not None
+    return hold
+
+
+def existing(name: str) -> LockInfo:
+    """Return what is known of a lock, which somebody must hold or wait for."""
+    found = inspection.lock(name)
+    assert found is not None
+    return found

@@ -31,7 +31,7 @@ from redis_locks import (
 )
 from tests.contract.parties.ways import BLOCKS, NESTS, WAITS, Block, aasked, asked, every, run
 from tests.elsewhere import in_thread
-from tests.support.world import PATIENCE, Tasks, until
+from tests.support.world import PATIENCE, Tasks, granted, until
 
 LOCK = BLOCKS[0]
 BY_HAND = [way for way in BLOCKS if way.is_acquired_by_hand]
@@ -56,8 +56,7 @@ def line_above() -> str:
 @every(BY_HAND)
 def test_what_a_thread_takes_by_hand_nests_nothing(way: Block, name: str) -> None:
     hold: Any = way.enter(name)
-    hold = hold.acquire()
-    assert hold is not None
+    hold = granted(hold.acquire())
     assert WAITS == asked(way, name)
     hold.release()
     assert () == inspection.parties().holders
@@ -67,8 +66,7 @@ def test_what_a_thread_takes_by_hand_nests_nothing(way: Block, name: str) -> Non
 def test_what_a_task_takes_by_hand_nests_nothing(way: Block, name: str) -> None:
     async def main() -> str:
         hold: Any = await way.aenter(name)
-        hold = await hold.aacquire()
-        assert hold is not None
+        hold = granted(await hold.aacquire())
         word = await aasked(way, name)
         await hold.arelease()
         return word
@@ -78,8 +76,7 @@ def test_what_a_task_takes_by_hand_nests_nothing(way: Block, name: str) -> None:
 
 
 def test_an_adopted_hold_nests_only_inside_its_block(name: str) -> None:
-    taken = Lock(name).acquire(wait=0)
-    assert taken is not None
+    taken = granted(Lock(name).acquire(wait=0))
     hold = Hold.adopt(taken.detach())
     assert WAITS == asked(LOCK, name)
     with hold:
@@ -89,8 +86,7 @@ def test_an_adopted_hold_nests_only_inside_its_block(name: str) -> None:
 
 def test_a_hold_that_a_task_adopts_nests_only_inside_its_block(name: str) -> None:
     async def main() -> tuple[str, str]:
-        taken = await Lock(name).aacquire(wait=0)
-        assert taken is not None
+        taken = granted(await Lock(name).aacquire(wait=0))
         hold = await Hold.aadopt(await taken.adetach())
         before = await aasked(LOCK, name)
         async with hold:
@@ -102,9 +98,8 @@ def test_a_hold_that_a_task_adopts_nests_only_inside_its_block(name: str) -> Non
 
 @pytest.mark.usefixtures("looks_for_deadlocks_at_once")
 def test_a_bounded_wait_for_what_the_thread_took_by_hand_ends_by_its_time(name: str) -> None:
-    hold = Lock(name).acquire(wait=0)
+    hold = granted(Lock(name).acquire(wait=0))
     where = line_above()
-    assert hold is not None
     assert Lock(name).acquire(wait=0) is None
     assert Lock(name).acquire(wait=0.05) is None
     with pytest.raises(LockTimeout) as told, Lock(name, wait=0.3):
@@ -117,9 +112,8 @@ def test_a_bounded_wait_for_what_the_thread_took_by_hand_ends_by_its_time(name: 
 @pytest.mark.usefixtures("looks_for_deadlocks_at_once")
 def test_a_bounded_wait_for_what_the_task_took_by_hand_ends_by_its_time(name: str) -> None:
     async def main() -> None:
-        hold = await Lock(name).aacquire(wait=0)
+        hold = granted(await Lock(name).aacquire(wait=0))
         where = line_above()
-        assert hold is not None
         assert await Lock(name).aacquire(wait=0) is None
         assert await Lock(name).aacquire(wait=0.05) is None
         with pytest.raises(LockTimeout) as told:
@@ -145,9 +139,8 @@ def warnings_with(text: str, caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when_it_is_released(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hold = Lock(name).acquire(wait=0)
+    hold = granted(Lock(name).acquire(wait=0))
     where = line_above()
-    assert hold is not None
 
     def release() -> None:
         until(lambda: warnings_with(where, caplog))
@@ -166,14 +159,9 @@ def test_an_endless_wait_for_what_the_thread_took_by_hand_warns_and_gets_it_when
 def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_it_is_released(
     tasks: Tasks, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def take() -> tuple[Hold, str]:
-        hold = await Lock(name).aacquire(wait=0)
-        where = line_above()
-        assert hold is not None
-        return hold, where
-
     async def main() -> str:
-        hold, where = await take()
+        hold = granted(await Lock(name).aacquire(wait=0))
+        where = line_above()
 
         async def release() -> None:
             await asyncio.to_thread(until, lambda: warnings_with(where, caplog))
@@ -194,9 +182,8 @@ def test_an_endless_wait_for_what_the_task_took_by_hand_warns_and_gets_it_when_i
 def test_a_wait_for_what_the_thread_took_by_hand_keeps_its_place_in_the_queue(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hold = Lock(name).acquire(wait=0)
+    hold = granted(Lock(name).acquire(wait=0))
     where = line_above()
-    assert hold is not None
     with ThreadPoolExecutor(2) as pool:
 
         def wait_behind() -> int:
@@ -254,8 +241,7 @@ def test_reentrant_by_thread_nests_in_all_that_the_thread_has(name: str) -> None
         with lock:
             yield
 
-    hold = lock.acquire()
-    assert hold is not None
+    hold = granted(lock.acquire())
     with lock as nested, closing(holds()) as suspended:
         next(suspended)
         hold.release()
@@ -268,8 +254,7 @@ def test_reentrant_by_thread_nests_in_all_that_the_thread_has(name: str) -> None
 def test_reentrant_by_thread_nests_in_all_that_the_task_has(name: str) -> None:
     async def main() -> None:
         lock = Lock(name, wait=0, reentrant="thread")
-        hold = await lock.aacquire()
-        assert hold is not None
+        hold = granted(await lock.aacquire())
         async with lock as nested:
             assert hold.fencing_token == nested.fencing_token
             assert await asyncio.create_task(lock.aacquire()) is None
@@ -297,10 +282,8 @@ def test_reentrant_by_thread_does_not_nest_in_what_another_task_has_in_the_same_
 @pytest.mark.parametrize("lock", [Lock, lambda name: Semaphore(name, 1)], ids=["Lock", "Semaphore"])
 def test_a_transaction_has_what_is_taken_in_it_by_hand(lock: Any, name: str) -> None:
     with transaction.atomic():
-        hold = lock(name).acquire(wait=0)
-        again = lock(name).acquire(wait=0)
-        assert hold is not None
-        assert again is not None
+        hold = granted(lock(name).acquire(wait=0))
+        again = granted(lock(name).acquire(wait=0))
         assert hold.token == again.token
         assert in_thread(lambda: lock(name).acquire(wait=0)) is None
     assert () == inspection.parties().holders
@@ -309,8 +292,7 @@ def test_a_transaction_has_what_is_taken_in_it_by_hand(lock: Any, name: str) -> 
 @pytest.mark.django_db(transaction=True)
 def test_a_transaction_has_its_hold_still_when_a_block_of_that_hold_has_ended(name: str) -> None:
     with transaction.atomic():
-        hold = Lock(name).acquire(wait=0)
-        assert hold is not None
+        hold = granted(Lock(name).acquire(wait=0))
         with ExitStack() as stack:
             stack.enter_context(hold)
         with Lock(name, scope="block", wait=0) as nested:
@@ -339,8 +321,7 @@ class Later:
 
 
 def test_a_hold_that_was_released_begins_no_block(name: str) -> None:
-    hold = Lock(name).acquire(wait=0)
-    assert hold is not None
+    hold = granted(Lock(name).acquire(wait=0))
     with hold:
         pass
     with Lock(name, wait=0), pytest.raises(LockNotHeld), hold:
@@ -349,8 +330,7 @@ def test_a_hold_that_was_released_begins_no_block(name: str) -> None:
 
 def test_a_hold_that_was_released_begins_no_async_block(name: str) -> None:
     async def main() -> None:
-        hold = await Lock(name).aacquire(wait=0)
-        assert hold is not None
+        hold = granted(await Lock(name).aacquire(wait=0))
         await hold.arelease()
         async with Lock(name, wait=0):
             with pytest.raises(LockNotHeld):
@@ -370,8 +350,7 @@ def test_a_hold_that_a_block_has_is_refused_to_the_block_of_another_thread(name:
             in_thread(enter, hold)
         with pytest.raises(LockError, match="another block"):
             enter(hold)  # its end would release what the block goes on with
-        nested = Lock(name).acquire(wait=0)
-        assert nested is not None
+        nested = granted(Lock(name).acquire(wait=0))
         with pytest.raises(LockError, match="another block"):
             in_thread(enter, nested)
         with nested:
@@ -384,8 +363,7 @@ def test_a_hold_that_a_transaction_keeps_is_refused_to_the_block_of_another_thre
     name: str,
 ) -> None:
     with transaction.atomic():
-        hold = Lock(name).acquire(wait=0)
-        assert hold is not None
+        hold = granted(Lock(name).acquire(wait=0))
         with pytest.raises(LockError, match="another block"):
             in_thread(hold.__enter__)
         with hold:
@@ -408,8 +386,7 @@ def test_of_two_threads_that_enter_one_hold_at_once_one_is_inside(name: str) -> 
 
     with ThreadPoolExecutor(2) as pool:
         for _ in range(50):
-            hold = Lock(name).acquire(wait=PATIENCE)
-            assert hold is not None
+            hold = granted(Lock(name).acquire(wait=PATIENCE))
             assert [False, True] == sorted(pool.map(enter, [hold, hold]))
 
 

@@ -25,7 +25,7 @@ from redis_locks import (
 )
 from tests.contract.parties.ways import BLOCKS, WAITS, Block, asked, every, run
 from tests.elsewhere import in_thread
-from tests.support.world import PATIENCE
+from tests.support.world import PATIENCE, granted
 
 LOCK = BLOCKS[0]
 
@@ -51,9 +51,7 @@ def in_loop(call: Callable[[], Any]) -> Any:
 
 
 def taken(name: str, **options: Any) -> Hold:
-    hold = in_thread(Lock(name, **options).acquire, wait=0)
-    assert hold is not None
-    return hold
+    return granted(in_thread(Lock(name, **options).acquire, wait=0))
 
 
 @every([way for way in BLOCKS if way.is_acquired_by_hand])
