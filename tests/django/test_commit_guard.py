@@ -16,7 +16,7 @@ from django.test import override_settings
 
 from redis_locks import Lock, LockLost, Semaphore, inspection, run_once
 from redis_locks.rows import lock_rows
-from tests.django.transactions import increment, values
+from tests.django.transactions import increment, take, values
 from tests.elsewhere import in_thread, is_free
 from tests.ledger.models import Counter
 from tests.support import stored, transactions
@@ -26,9 +26,13 @@ from tests.support.world import Observer, granted, keys_of
 pytestmark = pytest.mark.usefixtures("transactional_db", "nothing_stays_kept")
 
 
+def lose(client: redis.Redis, name: str) -> None:
+    stored.drop_holder(client, keys_of(name).lock)
+
+
 def take_away(client: redis.Redis, name: str) -> str:
     """Give the lock to somebody else, as after a lease that ended unnoticed."""
-    stored.drop_holder(client, keys_of(name).lock)
+    lose(client, name)
     hold = granted(in_thread(Lock(name, wait=0).acquire))
     taken.append(hold)
     return hold.token
@@ -62,7 +66,7 @@ def test_the_guard_looks_only_at_the_outermost_commit(
     with pytest.raises(LockLost), atomic(using=database):
         with atomic(using=database), Lock(name, database=database):
             increment(database, name)
-            stored.drop_holder(client, keys_of(name).lock)
+            lose(client, name)
         reached = True
     assert reached
     assert [] == values(database, name)
@@ -75,7 +79,7 @@ def test_a_lock_lost_in_a_savepoint_that_is_rolled_back_does_not_matter(
         increment(database, name)
         with suppress(ZeroDivisionError), atomic(using=database):
             with Lock(name, database=database):
-                stored.drop_holder(client, keys_of(name).lock)
+                lose(client, name)
             raise ZeroDivisionError
     assert [1] == values(database, name)
 
@@ -87,7 +91,7 @@ def test_without_autocommit_a_commit_by_hand_is_guarded_too(
     try:
         with Lock(name, database=database):
             increment(database, name)
-        stored.drop_holder(client, keys_of(name).lock)
+        lose(client, name)
         with pytest.raises(LockLost):
             transaction.commit(using=database)
         assert [] == values(database, name)
@@ -112,7 +116,7 @@ def test_a_lock_can_opt_out(database: str, name: str, client: redis.Redis) -> No
     with atomic(using=database):
         with Lock(name, database=database, commit_guard=False):
             increment(database, name)
-        stored.drop_holder(client, keys_of(name).lock)
+        lose(client, name)
     assert [1] == values(database, name)
 
 
@@ -122,10 +126,9 @@ def test_a_lock_that_is_taken_again_is_verified_if_one_of_the_two_wants_it(
 ) -> None:
     with pytest.raises(LockLost), atomic(using=database):
         for guard in guards:
-            with Lock(name, database=database, commit_guard=guard):
-                pass
+            take(Lock(name, database=database, commit_guard=guard))
         increment(database, name)
-        stored.drop_holder(client, keys_of(name).lock)
+        lose(client, name)
     assert [] == values(database, name)
 
 
@@ -139,8 +142,19 @@ def test_a_lease_that_ends_within_the_margin_counts_as_lost(
     assert [] == values(database, name)
 
 
-def test_a_lease_that_is_not_renewed_is_not_extended_by_the_guard(
-    database: str, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("renew", "before", "least", "most"),
+    [(False, 20_000, 0, 20_000), (True, 500, 20_000, 30_000)],
+)
+def test_the_guard_extends_only_a_lease_that_is_renewed(
+    database: str,
+    name: str,
+    client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    renew: bool,
+    before: int,
+    least: int,
+    most: int,
 ) -> None:
     left: list[int] = []
 
@@ -148,23 +162,9 @@ def test_a_lease_that_is_not_renewed_is_not_extended_by_the_guard(
         left.append(stored.lease_left_ms(client, keys_of(name).lock))
 
     transactions.at_commit(monkeypatch, after=note)
-    with atomic(using=database), Lock(name, database=database, lease=30, renew=False):
-        stored.set_lease_left(client, keys_of(name).lock, 20_000)
-    assert 0 < left[0] <= 20_000
-
-
-def test_a_lease_that_is_renewed_is_renewed_for_the_commit(
-    database: str, name: str, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left: list[int] = []
-
-    def note() -> None:
-        left.append(stored.lease_left_ms(client, keys_of(name).lock))
-
-    transactions.at_commit(monkeypatch, after=note)
-    with atomic(using=database), Lock(name, database=database, lease=30):
-        stored.set_lease_left(client, keys_of(name).lock, 500)
-    assert left[0] > 20_000
+    with atomic(using=database), Lock(name, database=database, lease=30, renew=renew):
+        stored.set_lease_left(client, keys_of(name).lock, before)
+    assert least < left[0] <= most
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, RuntimeError])
@@ -208,10 +208,6 @@ def test_all_partitions_of_a_set_are_kept_and_verified(
 
 
 # ruff: noqa: SIM117 - what is around what is what these tests are about
-
-
-def lose(client: redis.Redis, name: str) -> None:
-    stored.drop_holder(client, keys_of(name).lock)
 
 
 @pytest.mark.parametrize(
@@ -273,8 +269,7 @@ def test_all_holds_around_and_inside_are_verified_in_one_round_trip(
 ) -> None:
     with Lock(f"{name}:1"), Semaphore(f"{name}:2", 3), Lock(f"{name}:3", f"{name}:4"):
         with atomic(using=database):
-            with Lock(f"{name}:5"):
-                pass
+            take(Lock(f"{name}:5"))
             trips = count_calls_together(monkeypatch)
         assert [4] == trips
 
@@ -282,8 +277,7 @@ def test_all_holds_around_and_inside_are_verified_in_one_round_trip(
 def test_without_a_hold_a_transaction_asks_nobody(
     database: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Lock(name):
-        pass
+    take(Lock(name))
     trips = count_calls_together(monkeypatch)
     with atomic(using=database):
         increment(database, name)

@@ -13,7 +13,7 @@ from django.db import connections
 from django.db.transaction import TransactionManagementError, atomic
 
 from redis_locks import Lock, LockError, Semaphore, redis_lock
-from tests.django.transactions import increment, lock, values
+from tests.django.transactions import increment, keeping, lock, take, values
 from tests.elsewhere import is_free
 from tests.ledger.models import Counter
 from tests.support.transactions import keeps_anything
@@ -26,8 +26,7 @@ def test_in_one_transaction_a_lock_is_taken_once(
     database: str, name: str, server_side: Observer
 ) -> None:
     with atomic(using=database):
-        with lock(name, database) as first:
-            pass
+        first = take(lock(name, database))
         with atomic(using=database), lock(name, database) as second:
             assert first is second
         assert first is lock(name, database).acquire()
@@ -52,11 +51,8 @@ def test_the_transaction_may_be_of_a_connection_that_another_thread_has_opened(
         ours, theirs = connections[database], pool.submit(opened).result()
     connections[database] = theirs
     try:
-        with atomic(using=database):
-            with lock(name, database):
-                pass
-            assert not is_free(name)
-        assert is_free(name)
+        with keeping(name, database), lock(name, database):
+            pass
     finally:
         connections[database] = ours
         theirs.close()
@@ -64,15 +60,13 @@ def test_the_transaction_may_be_of_a_connection_that_another_thread_has_opened(
 
 
 def test_a_hold_released_by_hand_is_kept_too(database: str, name: str) -> None:
-    with atomic(using=database):
+    with keeping(name, database):
         hold = granted(lock(name, database).acquire())
         hold.release()
         asyncio.run(hold.arelease())
         hold.check()
         hold.extend(60)
         assert hold.remaining > 50
-        assert not is_free(name)
-    assert is_free(name)
     hold.release()
 
 
@@ -91,10 +85,8 @@ def test_a_decorated_function_keeps_its_lock_for_the_caller_s_transaction(
     def write(name: str) -> None:
         increment(database, name)
 
-    with atomic(using=database):
+    with keeping(name, database):
         write(name)
-        assert not is_free(name)
-    assert is_free(name)
     with pytest.raises(Exception, match=r"UNIQUE|unique"):
         write(name)
     assert is_free(name)
@@ -112,11 +104,8 @@ def test_scope_transaction_needs_a_transaction(database: str, name: str) -> None
     with pytest.raises(TransactionManagementError, match="inside atomic"):
         lock(name, database, scope="transaction").acquire()
     assert is_free(name)
-    with atomic(using=database):
-        with lock(name, database, scope="transaction"):
-            pass
-        assert not is_free(name)
-    assert is_free(name)
+    with keeping(name, database), lock(name, database, scope="transaction"):
+        pass
 
 
 @pytest.mark.postgres
@@ -125,16 +114,10 @@ def test_the_transactions_of_all_databases_keep_a_hold(
     postgres: str, transactional_db: None, name: str, outer: str
 ) -> None:
     inner = {"default": postgres, postgres: "default"}[outer]
-    with atomic(using=inner):
-        with Lock(name, wait=0):
-            pass
-        assert not is_free(name)
-    assert is_free(name)
-    with atomic(using=outer):
-        with atomic(using=inner), Lock(name, wait=0):
-            pass
-        assert not is_free(name)
-    assert is_free(name)
+    with keeping(name, inner), Lock(name, wait=0):
+        pass
+    with keeping(name, outer), atomic(using=inner), Lock(name, wait=0):
+        pass
 
 
 @pytest.mark.postgres
@@ -144,8 +127,7 @@ def test_of_several_transactions_the_last_to_end_releases(
     first, second = atomic(), atomic(using=postgres)
     first.__enter__()
     with second:
-        with Lock(name, wait=0):
-            pass
+        take(Lock(name, wait=0))
         first.__exit__(None, None, None)
         assert not is_free(name)
         with atomic(), Lock(name, wait=0):
@@ -159,8 +141,7 @@ def test_database_narrows_whose_transactions_count(
     postgres: str, transactional_db: None, name: str
 ) -> None:
     with atomic(using=postgres):
-        with Lock(name, wait=0, database="default"):
-            pass
+        take(Lock(name, wait=0, database="default"))
         assert is_free(name)
         with atomic(), Lock(name, wait=0, database=postgres):
             pass
@@ -186,11 +167,9 @@ def test_a_transaction_begun_by_hand_is_an_error_at_once(database: str, name: st
         finally:
             cursor.execute("ROLLBACK")
     with atomic(using=database):
-        with Lock(name, wait=0):
-            pass
+        take(Lock(name, wait=0))
         assert not is_free(name)
-    with Lock(name, wait=0):
-        pass
+    take(Lock(name, wait=0))
     assert is_free(name)
 
 
@@ -208,13 +187,11 @@ def test_a_lock_taken_again_reads_what_is_there_now(
     database: str, name: str, client: redis.Redis
 ) -> None:
     again = lock(name, database, read=[("GET", f"{name}:data")])
-    with atomic(using=database):
+    with keeping(name, database):
         lock(name, database).acquire()
         client.set(f"{name}:data", "now", ex=60)
         with again as hold:
             assert [b"now"] == hold.read
-        assert not is_free(name)
-    assert is_free(name)
 
 
 @pytest.mark.parametrize("engine", ["no.such.engine", "django.db.backends.oracle"])
@@ -224,13 +201,9 @@ def test_a_database_without_a_driver_keeps_nobody_from_a_lock(
     alias = f"without {engine}"
     configured = {**connections.settings["default"], "ENGINE": engine}
     monkeypatch.setitem(connections.settings, alias, configured)
-    with atomic(using=database):
-        with Lock(name, wait=0):
-            pass
-        assert not is_free(name)
-    assert is_free(name)
-    with Lock(name, database=alias, wait=0):
+    with keeping(name, database), Lock(name, wait=0):
         pass
+    take(Lock(name, database=alias, wait=0))
     assert is_free(name)
     with pytest.raises(TransactionManagementError, match="needs a transaction on database"):
         Lock(name, database=alias, scope="transaction").acquire()
@@ -273,8 +246,7 @@ def test_shared_and_then_exclusive_in_one_transaction_is_an_upgrade(
     database: str, name: str
 ) -> None:
     with atomic(using=database):
-        with lock(name, database, mode="shared") as first:
-            pass
+        first = take(lock(name, database, mode="shared"))
         with lock(name, database) as hold:
             assert ("exclusive", "exclusive") == (first.mode, hold.mode)
         assert not is_free(name, mode="shared")

@@ -21,7 +21,16 @@ from django.db.transaction import atomic
 from redis_locks import Hold, Lock, LockLost, inspection
 from redis_locks.testing import assert_released
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.transactions import Failed, elsewhere, increment, lock, next_holder, values
+from tests.django.transactions import (
+    Failed,
+    elsewhere,
+    increment,
+    keeping,
+    lock,
+    next_holder,
+    take,
+    values,
+)
 from tests.elsewhere import is_free
 from tests.support import stored, transactions
 from tests.support.keys import partition_of
@@ -106,9 +115,8 @@ def test_the_release_comes_strictly_after_the_database_s_action(
         else:
             with suppress(Failed), atomic(using=database), lock(name, database):
                 end(database)
-    relevant = (
-        f"_savepoint_{action}" if (block, action) == ("savepoint", "rollback") else f"_{action}"
-    )
+    of_savepoint = (block, action) == ("savepoint", "rollback")
+    relevant = f"_savepoint_{action}" if of_savepoint else f"_{action}"
     assert ["release"] == [step for step in happened if step == "release"]
     assert relevant in happened[: happened.index("release")]
     assert is_free(name)
@@ -138,8 +146,7 @@ def test_a_lock_is_free_again_when_other_things_to_do_after_commit_run(
     found: list[bool] = []
     with atomic(using=database):
         transaction.on_commit(lambda: found.append(is_free(name)), using=database)
-        with lock(name, database):
-            pass
+        take(lock(name, database))
     assert [True] == found
 
 
@@ -170,13 +177,9 @@ def test_a_savepoint_rolled_back_releases_only_what_was_taken_inside_it(
 def test_a_block_without_savepoint_that_fails_dooms_the_transaction_and_its_holds(
     database: str, name: str
 ) -> None:
-    with atomic(using=database):
-        with suppress(Failed), atomic(using=database, savepoint=False):
-            with lock(name, database):
-                pass
-            raise Failed
-        assert not is_free(name)
-    assert is_free(name)
+    with keeping(name, database), suppress(Failed), atomic(using=database, savepoint=False):
+        take(lock(name, database))
+        raise Failed
 
 
 # Holds kept while autocommit is off, in a transaction that is ended by hand
@@ -188,8 +191,7 @@ def test_without_autocommit_a_hold_is_kept_until_the_transaction_is_ended_by_han
 ) -> None:
     transaction.set_autocommit(False, using=database)
     try:
-        with lock(name, database):
-            pass
+        take(lock(name, database))
         with atomic(using=database), lock(f"{name}:atomic", database):
             pass
         assert not is_free(name)
@@ -207,8 +209,7 @@ def test_without_autocommit_the_first_lock_may_come_before_the_first_query(
 ) -> None:
     connections[database].close()
     monkeypatch.setitem(connections[database].settings_dict, "AUTOCOMMIT", False)
-    with lock(name, database):
-        pass
+    take(lock(name, database))
     values(database, name)
     assert not is_free(name)
     transaction.commit(using=database)
@@ -250,8 +251,7 @@ def test_a_lost_hold_is_not_taken_again_in_its_transaction(
     database: str, name: str, client: redis.Redis
 ) -> None:
     with atomic(using=database):
-        with lock(name, database, commit_guard=False) as hold:
-            pass
+        hold = take(lock(name, database, commit_guard=False))
         stored.drop_holder(client, keys_of(name).lock)
         with pytest.raises(LockLost):
             hold.extend(10)
@@ -275,8 +275,7 @@ def test_a_forked_child_leaves_its_parent_s_transaction_alone(
     database: str, name: str, server_side: Observer
 ) -> None:
     with atomic(using=database):
-        with lock(name, database) as hold:
-            pass
+        hold = take(lock(name, database))
         child = os.fork()
         if child == 0:
             with suppress(BaseException):
@@ -298,8 +297,7 @@ def test_after_its_connection_was_closed_a_transaction_keeps_no_hold(
 ) -> None:
     with transaction.atomic(using=database):
         connections[database].close()
-        with Lock(name, database=database, wait=0):
-            pass
+        take(Lock(name, database=database, wait=0))
         assert_released(name)
 
 

@@ -12,7 +12,7 @@ from django.db.transaction import TransactionManagementError, atomic
 from django.test import TestCase
 
 from redis_locks import Lock, LockLost
-from tests.django.transactions import increment, values
+from tests.django.transactions import increment, keeping, take, values
 from tests.elsewhere import is_free
 from tests.ledger.models import NotedCounter
 from tests.support import stored
@@ -39,17 +39,13 @@ class InTestCase(TestCase):
 
     def test_the_outermost_transaction_of_the_code_keeps_and_releases(self) -> None:
         for _ in range(2):
-            with atomic():
-                with atomic(), fresh("kept", scope="transaction"):
-                    pass
-                assert not is_free("testcase:kept")
-            assert is_free("testcase:kept")
+            with keeping("testcase:kept"), atomic(), fresh("kept", scope="transaction"):
+                pass
 
     def test_other_things_to_do_after_commit_are_captured_without_ours(self) -> None:
         found: list[bool] = []
         with self.captureOnCommitCallbacks(execute=True) as callbacks, atomic():
-            with fresh("captured"):
-                pass
+            take(fresh("captured"))
             transaction.on_commit(lambda: found.append(is_free("testcase:captured")))
         assert 1 == len(callbacks)
         assert [True] == found
@@ -57,26 +53,19 @@ class InTestCase(TestCase):
     def test_a_transaction_without_savepoint_releases_as_well(self) -> None:
         # As Django's own obj.delete() opens it.
         for _ in range(2):
-            with atomic(savepoint=False):
-                with atomic(), fresh("no savepoint", scope="transaction"):
-                    pass
-                assert not is_free("testcase:no savepoint")
-            assert is_free("testcase:no savepoint")
+            with keeping("testcase:no savepoint", savepoint=False), atomic():
+                take(fresh("no savepoint", scope="transaction"))
             assert not keeps_anything("default")
             assert type(connection.atomic_blocks) is list
 
     def test_an_error_in_a_transaction_without_savepoint_releases_too(self) -> None:
-        with atomic():
+        with keeping("testcase:no savepoint"):
             with pytest.raises(ZeroDivisionError), atomic(savepoint=False):
-                with fresh("no savepoint"):
-                    pass
+                take(fresh("no savepoint"))
                 raise ZeroDivisionError
-            assert not is_free("testcase:no savepoint")  # the outer one is to be rolled back
-            transaction.set_rollback(False)
-        assert is_free("testcase:no savepoint")
+            transaction.set_rollback(False)  # the outer one is to be rolled back
         with pytest.raises(ZeroDivisionError), atomic(savepoint=False):
-            with fresh("no savepoint"):
-                pass
+            take(fresh("no savepoint"))
             raise ZeroDivisionError
         assert is_free("testcase:no savepoint")
         transaction.set_rollback(False)
@@ -95,10 +84,8 @@ class InTestCase(TestCase):
 
     def test_a_hold_in_a_capture_without_a_transaction_to_end_is_released_by_it(self) -> None:
         with self.captureOnCommitCallbacks(execute=True), atomic(savepoint=False):
-            with fresh("outermost without savepoint"):
-                pass
-            with fresh("outermost without savepoint"):
-                pass
+            for _ in range(2):
+                take(fresh("outermost without savepoint"))
         assert is_free("testcase:outermost without savepoint")
         with atomic(), fresh("outermost without savepoint"):
             pass
@@ -109,11 +96,8 @@ def test_pytest_django_s_transactions_are_recognised(name: str) -> None:
     with Lock(name) as hold:
         assert not hold.kept
     assert is_free(name)
-    with atomic():
-        with Lock(name):
-            increment("default", name)
-        assert not is_free(name)
-    assert is_free(name)
+    with keeping(name), Lock(name):
+        increment("default", name)
     assert [1] == values("default", name)
     assert not keeps_anything("default")
 

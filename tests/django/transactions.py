@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from django.db import connections
+from django.db.transaction import atomic
 
-from redis_locks import Lock
+from redis_locks import Hold, Lock
+from tests.elsewhere import is_free
 from tests.ledger.models import Counter
 from tests.support.world import PATIENCE, Observer, Threads
 
@@ -21,6 +24,21 @@ class Failed(Exception):
 
 def lock(name: str, database: str, **options: Any) -> Lock:
     return Lock(name, database=database, wait=0, **options)
+
+
+def take(lock: Lock) -> Hold:
+    """Enter the lock's block, and leave it."""
+    with lock as hold:
+        return hold
+
+
+@contextmanager
+def keeping(name: str, database: str = "default", **options: bool) -> Iterator[None]:
+    """A transaction that keeps lock `name` until it ends, and no longer."""
+    with atomic(using=database, **options):
+        yield
+        assert not is_free(name)
+    assert is_free(name)
 
 
 def elsewhere(work: Callable[[], T]) -> Future[T]:
