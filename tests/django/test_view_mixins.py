@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -210,68 +209,44 @@ class Cooperative(View):
         return super().dispatch(request, *args, **kwargs)
 
 
+def by_itself(*args: Any, **kwargs: Any) -> HttpResponse:
+    """What overrides a method, and does not call the one that it overrides."""
+    return HttpResponse("by itself")
+
+
 class Closed(View):
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        return HttpResponse("by itself")
+    dispatch = by_itself
 
 
-def api_after() -> Any:
-    class V(APIView, RedisLockAPIMixin):
-        lock_name = "x"
-
-
-def viewset_after() -> Any:
-    class V(ModelViewSet, RedisLockAPIMixin):
-        lock_name = "x"
-
-
-def plain_mixin_after_api() -> Any:
-    class V(APIView, RedisLockMixin):
-        lock_name = "x"
-
-
-def own_dispatch() -> Any:
-    class V(RedisLockMixin, View):
-        def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            return HttpResponse("by itself")
-
-
-def own_initial() -> Any:
-    class V(RedisLockAPIMixin, APIView):
-        def initial(self, request: Any, *args: Any, **kwargs: Any) -> None:
-            self.format_kwarg = None
-
-
-def closed_before() -> Any:
-    class V(Closed, RedisLockMixin):
-        lock_name = "x"
-
-
-def decorated_before() -> Any:
-    @method_decorator(login_required, name="dispatch")
-    class Private(View): ...
-
-    class V(Private, RedisLockMixin):
-        lock_name = "x"
+@method_decorator(login_required, name="dispatch")
+class Private(View): ...
 
 
 @pytest.mark.parametrize(
-    ("made", "advice"),
+    ("bases", "members", "advice"),
     [
-        (api_after, r"before APIView: class V\(RedisLockAPIMixin, ...\)"),
-        (viewset_after, r"class V\(RedisLockAPIMixin, ...\)"),
-        (plain_mixin_after_api, r"class V\(RedisLockAPIMixin, ...\)"),
-        (own_dispatch, r"V.dispatch\(\) does not call .*Call super\(\).dispatch\(\)"),
-        (own_initial, r"V.initial\(\) does not call .*Call super\(\).initial\(\)"),
-        (closed_before, r"before Closed: class V\(RedisLockMixin, ...\)"),
-        (decorated_before, r"before Private: class V\(RedisLockMixin, ...\)"),
+        ((APIView, RedisLockAPIMixin), {}, r"before APIView: class V\(RedisLockAPIMixin, ...\)"),
+        ((ModelViewSet, RedisLockAPIMixin), {}, r"class V\(RedisLockAPIMixin, ...\)"),
+        ((APIView, RedisLockMixin), {}, r"class V\(RedisLockAPIMixin, ...\)"),
+        (
+            (RedisLockMixin, View),
+            {"dispatch": by_itself},
+            r"V.dispatch\(\) does not call .*Call super\(\).dispatch\(\)",
+        ),
+        (
+            (RedisLockAPIMixin, APIView),
+            {"initial": by_itself},
+            r"V.initial\(\) does not call .*Call super\(\).initial\(\)",
+        ),
+        ((Closed, RedisLockMixin), {}, r"before Closed: class V\(RedisLockMixin, ...\)"),
+        ((Private, RedisLockMixin), {}, r"before Private: class V\(RedisLockMixin, ...\)"),
     ],
 )
 def test_an_order_that_would_take_no_lock_is_refused_where_the_class_is_defined(
-    made: Callable[[], Any], advice: str
+    bases: tuple[type, ...], members: dict[str, Any], advice: str
 ) -> None:
     with pytest.raises(ImproperlyConfigured, match=f"would take no lock.*{advice}"):
-        made()
+        type("V", bases, {"lock_name": "x"} | members)
 
 
 def test_the_mixin_for_api_views_is_refused_on_another_view() -> None:
@@ -282,33 +257,29 @@ def test_the_mixin_for_api_views_is_refused_on_another_view() -> None:
         V.as_view()
 
 
-class AfterCooperative(Cooperative, RedisLockMixin):
-    lock_name = "{pk}"
-    lock_wait = 0
-
-    def post(self, request: HttpRequest, pk: str) -> HttpResponse:
-        return HttpResponse("done")
+def done(request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    return HttpResponse("done")
 
 
-class AfterTemplateView(TemplateView, RedisLockMixin):
-    lock_name = "{pk}"
-    lock_wait = 0
-
-    def post(self, request: HttpRequest, pk: str) -> HttpResponse:
-        return HttpResponse("done")
+class Posting(View):
+    post = staticmethod(done)
 
 
 @method_decorator(login_required, name="dispatch")
-class UnderLogin(RedisLockMixin, View):
-    lock_name = "{pk}"
-    lock_wait = 0
-
-    def post(self, request: HttpRequest, pk: str) -> HttpResponse:
-        return HttpResponse("done")
+class UnderLogin(RedisLockMixin, Posting):
+    lock_name = "x"
 
 
-@pytest.mark.parametrize("view", [AfterCooperative, AfterTemplateView, UnderLogin])
-def test_an_order_that_reaches_the_lock_takes_it(view: type[View], name: str) -> None:
+@pytest.mark.parametrize(
+    "bases",
+    [
+        (Cooperative, RedisLockMixin, Posting),
+        (TemplateView, RedisLockMixin, Posting),
+        (UnderLogin,),
+    ],
+)
+def test_an_order_that_reaches_the_lock_takes_it(bases: tuple[type, ...], name: str) -> None:
+    view: Any = type("V", bases, {"lock_name": "{pk}", "lock_wait": 0})
     request = RequestFactory().post("/")
     request.user = type("User", (), {"is_authenticated": True})()  # type: ignore[assignment]
     with elsewhere.held(redis_lock(name)):
@@ -316,95 +287,58 @@ def test_an_order_that_reaches_the_lock_takes_it(view: type[View], name: str) ->
     assert 200 == view.as_view()(request, pk=name).status_code
 
 
-class Posting(View):
-    def post(self, request: HttpRequest) -> HttpResponse:
-        return HttpResponse("done")
+LOCKED = redis_lock("x")
 
 
-class LockFirst(RedisLockMixin, LoginRequiredMixin, Posting):
-    lock_name = "x"
+def view_of(name: str, *bases: type, **members: Any) -> Any:
+    return type(name, bases, {"lock_name": "x", **members}).as_view()  # type: ignore[attr-defined]
 
 
-class AccessFirst(UserPassesTestMixin, RedisLockMixin, Posting):
-    lock_name = "x"
-
-
-class Permitted(RedisLockMixin, PermissionRequiredMixin, Posting):
-    lock_name = "x"
-    permission_required = "x"
-
-
-class ApiWithPlainMixin(RedisLockMixin, APIView):
-    lock_name = "x"
-
-    def post(self, request: Any) -> Response:
-        return Response("done")
-
-
-@method_decorator(redis_lock("x"), name="dispatch")
-class DecoratedApi(APIView): ...
-
-
-@method_decorator(redis_lock("x"), name="dispatch")
-class DecoratedLogin(LoginRequiredMixin, View): ...
-
-
-@method_decorator(redis_lock("x"), name="post")
-class Handlers(LoginRequiredMixin, Posting): ...
-
-
-@method_decorator(redis_lock("x"), name="dispatch")
-@method_decorator(login_required, name="dispatch")
-class LockAboveLogin(Posting): ...
-
-
-@method_decorator(login_required, name="dispatch")
-@method_decorator(redis_lock("x"), name="dispatch")
-class LoginAboveLock(Posting): ...
-
-
-@method_decorator([redis_lock("x"), never_cache, login_required], name="dispatch")
-class LockFirstInAList(Posting): ...
-
-
-@method_decorator([never_cache, login_required, redis_lock("x")], name="dispatch")
-class LockLastInAList(Posting): ...
-
-
-@method_decorator(redis_lock("x"), name="post")
-@method_decorator(login_required, name="post")
-class HandlerLockedFirst(Posting): ...
-
-
-@method_decorator(login_required, name="post")
-@method_decorator(redis_lock("x"), name="post")
-class HandlerLockedLast(Posting): ...
-
-
-def done(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("done")
-
-
-def locked(view: Any) -> Any:
-    return redis_lock("x")(view)
+def decorated(method: str, *decorators: Any, base: type = Posting) -> Any:
+    """A view class's method under decorators, or lists of them, the outermost first."""
+    found = type("Decorated", (base,), {})
+    for decorator in reversed(decorators):
+        found = method_decorator(decorator, name=method)(found)
+    return found.as_view()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
     ("view", "advice"),
     [
-        (LockFirst.as_view(), "class LockFirst(LoginRequiredMixin, RedisLockMixin, ...)"),
-        (Permitted.as_view(), "class Permitted(PermissionRequiredMixin, RedisLockMixin, ...)"),
-        (ApiWithPlainMixin.as_view(), "class ApiWithPlainMixin(RedisLockAPIMixin, ...)"),
-        (DecoratedApi.as_view(), "Use RedisLockAPIMixin in place of redis_lock('x')"),
-        (DecoratedLogin.as_view(), "Decorate the handlers, such as post(), with redis_lock('x')"),
-        (LockAboveLogin.as_view(), "below the decorator that checks permissions"),
-        (LockFirstInAList.as_view(), "below the decorator that checks permissions"),
-        (HandlerLockedFirst.as_view(), "below the decorator that checks permissions"),
         (
-            locked(login_required(done)),
-            "below the decorator that checks permissions, such as @login_required",
+            view_of("LockFirst", RedisLockMixin, LoginRequiredMixin, Posting),
+            "class LockFirst(LoginRequiredMixin, RedisLockMixin, ...)",
         ),
-        (locked(api_view(["POST"])(done)), "Write redis_lock('x') below @api_view"),
+        (
+            view_of(
+                "V",
+                RedisLockMixin,
+                PermissionRequiredMixin,
+                View,
+                permission_required="x",
+                post=done,
+            ),
+            "class V(PermissionRequiredMixin, RedisLockMixin, ...)",
+        ),
+        (view_of("V", RedisLockMixin, APIView, post=done), "class V(RedisLockAPIMixin, ...)"),
+        (
+            decorated("dispatch", LOCKED, base=APIView),
+            "Use RedisLockAPIMixin in place of redis_lock('x')",
+        ),
+        (
+            decorated("dispatch", LOCKED, base=type("Login", (LoginRequiredMixin, View), {})),
+            "Decorate the handlers, such as post(), with redis_lock('x')",
+        ),
+        *(
+            (view, "below the decorator that checks permissions")
+            for view in (
+                decorated("dispatch", LOCKED, login_required),
+                decorated("dispatch", [LOCKED, never_cache, login_required]),
+                decorated("post", LOCKED, login_required),
+                LOCKED(login_required(done)),
+            )
+        ),
+        (LOCKED(api_view(["POST"])(done)), "Write redis_lock('x') below @api_view"),
     ],
 )
 def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str) -> None:
@@ -418,16 +352,16 @@ def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str)
 @pytest.mark.parametrize(
     "view",
     [
-        AccessFirst.as_view(),
-        Handlers.as_view(),
-        user_passes_test(bool)(locked(done)),
-        api_view(["POST"])(locked(done)),
+        view_of("AccessFirst", UserPassesTestMixin, RedisLockMixin, Posting),
+        decorated("post", LOCKED, base=type("Login", (LoginRequiredMixin, Posting), {})),
+        user_passes_test(bool)(LOCKED(done)),
+        api_view(["POST"])(LOCKED(done)),
         Prefixes.as_view({"post": "create"}),
         Default.as_view(),
         UnderLogin.as_view(),
-        LoginAboveLock.as_view(),
-        LockLastInAList.as_view(),
-        HandlerLockedLast.as_view(),
+        decorated("dispatch", login_required, LOCKED),
+        decorated("dispatch", [never_cache, login_required, LOCKED]),
+        decorated("post", login_required, LOCKED),
     ],
 )
 def test_a_lock_after_the_check_of_permissions_is_right(view: Any) -> None:
@@ -537,10 +471,8 @@ def test_a_field_that_the_url_does_not_have_is_named() -> None:
         Account.as_view()(RequestFactory().post("/"), id=1)
 
 
-@pytest.mark.parametrize("attribute", ["lock_wiat"])
-def test_a_misspelled_attribute_is_refused(attribute: str) -> None:
-    view = type("Misspelled", (RedisLockMixin, View), {"lock_name": "a", attribute: 0})
+def test_a_misspelled_attribute_is_refused() -> None:
     with pytest.raises(
-        ImproperlyConfigured, match=rf"Misspelled: {attribute} has no effect: write lock_"
+        ImproperlyConfigured, match="Misspelled: lock_wiat has no effect: write lock_"
     ):
-        view.as_view()
+        view_of("Misspelled", RedisLockMixin, View, lock_wiat=0)
