@@ -9,14 +9,12 @@ from urllib.parse import urlencode
 import pytest
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.browsing import browser, log_in, new_page
+from tests.browsing import log_in, new_page
 from tests.django.serving import served
 from tests.faults.processes import Worker
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
-
-__all__ = ["LOCKS", "Visit", "browser", "hire", "server", "site", "try_now", "visit"]
 
 LOCKS = "/admin/redis_locks/lock/"
 

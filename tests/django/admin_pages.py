@@ -45,6 +45,12 @@ def viewer(monkeypatch: pytest.MonkeyPatch) -> Client:
     return staff("view_lock")
 
 
+@pytest.fixture
+def operator() -> Client:
+    """Whoever may look, force-release and cancel."""
+    return staff("view_lock", "release_lock", "cancel_waiter")
+
+
 def page_of(name: str, view: str = "change") -> str:
     return reverse(f"admin:redis_locks_lock_{view}", args=[to_path(name)])
 

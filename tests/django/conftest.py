@@ -7,6 +7,10 @@ import pytest
 from django.db import connections
 
 from redis_locks import Hold, Lock, LockLost
+from tests.browsing import browser
+from tests.django.admin_browsing import hire, server, site, visit
+from tests.django.admin_pages import operator, viewer
+from tests.statistics.conftest import counted
 from tests.support.fixtures import own_prefix, server_side
 from tests.support.transactions import keeps_anything
 from tests.support.world import granted

@@ -10,12 +10,10 @@ from django.urls import reverse
 
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.admin_pages import DATA, LIST, text_of, viewer
+from tests.django.admin_pages import DATA, LIST, text_of
 from tests.support.breakers import breaker_at, open_it, stopped
 from tests.support.statistics import flush
 from tests.support.waiting import until
-
-__all__ = ["viewer"]
 
 pytestmark = pytest.mark.django_db
 

@@ -10,11 +10,9 @@ from django.contrib import admin
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from tests.django.admin_pages import staff, text_of, viewer
+from tests.django.admin_pages import staff, text_of
 from tests.support.admin import count_questions, register
 from tests.support.parties import held, waited_for
-
-__all__ = ["viewer"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 

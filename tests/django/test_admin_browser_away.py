@@ -11,14 +11,12 @@ import pytest
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS
-from tests.django.admin_browsing import LOCKS, Visit, browser, server, site, try_now, visit
+from tests.django.admin_browsing import LOCKS, Visit, try_now
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
 pytestmark = MARKS
-__all__ = ["browser", "server", "site", "visit"]
-
 SOON = 11_000
 """Milliseconds: it asks every 2 s, and says so within 3 s. One that gave requests up first would
 take 12 s.

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.browsing import MARKS
-from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, try_now, visit
+from tests.django.admin_browsing import LOCKS, Visit, try_now
 from tests.faults.processes import Worker
 
 if TYPE_CHECKING:
     from playwright.sync_api import Route
 
 pytestmark = MARKS
-__all__ = ["browser", "hire", "server", "site", "visit"]
 
 
 def test_the_list_follows_other_processes_by_itself(

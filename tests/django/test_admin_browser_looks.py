@@ -11,15 +11,13 @@ from django.test import override_settings
 from redis_locks import Lock, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.browsing import MARKS, serious
-from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
+from tests.django.admin_browsing import LOCKS, Visit
 from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
 from tests.support.parties import MINUTES, ask
 from tests.support.statistics import flush
 
 pytestmark = MARKS
-__all__ = ["browser", "hire", "server", "site", "visit"]
-
 # The admin around it is Django's.
 OURS = "#content"
 

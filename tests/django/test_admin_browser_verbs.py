@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.browsing import MARKS
-from tests.django.admin_browsing import LOCKS, Visit, browser, hire, server, site, visit
+from tests.django.admin_browsing import LOCKS, Visit
 from tests.faults.processes import Worker
 from tests.support.world import until
 
 pytestmark = MARKS
-__all__ = ["browser", "hire", "server", "site", "visit"]
 
 
 def test_force_release_reaches_a_holder_in_another_process(

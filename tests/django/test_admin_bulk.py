@@ -12,22 +12,15 @@ from django.urls import reverse
 
 from redis_locks import Lock, inspection
 from tests import elsewhere
-from tests.django.admin_pages import LIST, page_of, staff, text_of, viewer
+from tests.django.admin_pages import LIST, page_of, staff, text_of
 from tests.support.admin import end_at_once, look_at_most, mark_of
 from tests.support.parties import MINUTES, ask, held, on_host, waited_for
 from tests.support.world import existing
-
-__all__ = ["viewer"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 
 BULK = "admin:redis_locks_lock_bulk"
 WHY = "web-2 is gone"
-
-
-@pytest.fixture
-def operator() -> Client:
-    return staff("view_lock", "release_lock", "cancel_waiter")
 
 
 def url(query: str) -> str:

@@ -11,14 +11,12 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from redis_locks import inspection
-from tests.django.admin_pages import DATA, HOSTILE, LIST, page_of, rows, staff, text_of, viewer
+from tests.django.admin_pages import DATA, HOSTILE, LIST, page_of, rows, staff, text_of
 from tests.support import admin
 from tests.support.admin import mark_of, mode_text
 from tests.support.keys import lock_keys
 from tests.support.parties import MINUTES, ask, held, stand_in_a_chain, waited_for
 from tests.support.world import existing, until
-
-__all__ = ["viewer"]
 
 BULK = "admin:redis_locks_lock_bulk"
 STATS = "admin:redis_locks_lock_stats"

@@ -10,13 +10,11 @@ from django.test import Client
 from django.urls import reverse
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.admin_pages import DATA, LIST, page_of, rows, staff, text_of, viewer
+from tests.django.admin_pages import DATA, LIST, page_of, rows, staff, text_of
 from tests.support import admin, stored
 from tests.support.inspection import FEW
 from tests.support.keys import lock_keys
 from tests.support.parties import ask, held, waited_for
-
-__all__ = ["viewer"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 

@@ -26,12 +26,6 @@ WHY = "stuck since the deployment"
 
 
 @pytest.fixture
-def hold(name: str) -> Iterator[Hold]:
-    with held(name, label="nightly report") as made:
-        yield made
-
-
-@pytest.fixture
 def operator() -> Client:
     return staff("view_lock", "release_lock")
 

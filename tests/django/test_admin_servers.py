@@ -13,11 +13,9 @@ from django.urls import reverse
 
 from redis_locks import inspection
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.admin_pages import DATA, LIST, page_of, staff, text_of, viewer
+from tests.django.admin_pages import DATA, LIST, page_of, text_of
 from tests.support.admin import mark_of
 from tests.support.parties import held, waited_for
-
-__all__ = ["viewer"]
 
 pytestmark = pytest.mark.django_db
 
@@ -35,11 +33,6 @@ def billing() -> Iterator[EmbeddedServer]:
 def servers(billing: EmbeddedServer, name: str) -> Iterator[None]:
     with override_settings(REDIS_LOCKS={"PREFIX": name, "SERVERS": {"billing": billing.url}}):
         yield
-
-
-@pytest.fixture
-def operator() -> Client:
-    return staff("view_lock", "release_lock", "cancel_waiter")
 
 
 def links(page: str) -> list[str]:

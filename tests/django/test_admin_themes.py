@@ -14,10 +14,8 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.django.admin_pages import LIST, page_of, viewer
+from tests.django.admin_pages import LIST, page_of
 from tests.support.parties import held
-
-__all__ = ["viewer"]
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,12 +10,10 @@ import pytest
 from django.test import Client, override_settings
 
 from redis_locks import Lock, inspection
-from tests.django.admin_pages import page_of, text_of, viewer
+from tests.django.admin_pages import page_of, text_of
 from tests.django.command_calls import fails, run
 from tests.support.parties import held, waited_for
 from tests.support.statistics import flush, note_past_holds
-
-__all__ = ["viewer"]
 
 pytestmark = pytest.mark.django_db
 

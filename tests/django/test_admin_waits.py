@@ -8,11 +8,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from tests.django.admin_pages import page_of, text_of, viewer
+from tests.django.admin_pages import page_of, text_of
 from tests.support.admin import KNOWN
 from tests.support.parties import held, waited_for
-
-__all__ = ["viewer"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_prefix")]
 

@@ -15,14 +15,11 @@ from redis_locks.diagnosis import AlertEvent, check_alerts
 from redis_locks.signals import lock_alert
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import fails, run
-from tests.statistics.conftest import counted
 from tests.support.configuration import get_settings
 from tests.support.parties import ask, held, waited_for
 from tests.support.statistics import flush, long_holds_are_usual
 from tests.support.timings import alerts_are_told_again_after
 from tests.support.waiting import until
-
-__all__ = ["counted"]
 
 pytestmark = pytest.mark.usefixtures("counted")
 

@@ -16,14 +16,12 @@ from django.test import Client
 from django.urls import reverse
 
 from redis_locks import DeadlockDetected, Lock, LockError, inspection
-from tests.django.admin_pages import LIST, page_of, rows, text_of, viewer
+from tests.django.admin_pages import LIST, page_of, rows, text_of
 from tests.django.command_calls import Terminal, run
 from tests.django.command_line import Process
 from tests.support.parties import held, waited_for
 from tests.support.statistics import flush
 from tests.support.world import until
-
-__all__ = ["viewer"]
 
 pytestmark = pytest.mark.django_db
 

@@ -18,7 +18,7 @@ from django.utils import timezone, translation
 
 from redis_locks import Lock, LockBackendError, LockError, LockNotAvailable, inspection
 from redis_locks.middleware import lock_responses
-from tests.django.admin_pages import LIST, page_of, staff, text_of
+from tests.django.admin_pages import LIST, page_of, text_of
 from tests.support.admin import mark_of
 from tests.support.parties import held, waited_for
 from tests.support.statistics import flush
@@ -35,11 +35,6 @@ def no_language_is_left_active() -> Iterator[None]:
     """A request leaves its language active in its thread, which is ours."""
     yield
     translation.deactivate()
-
-
-@pytest.fixture
-def operator() -> Client:
-    return staff("view_lock", "release_lock", "cancel_waiter")
 
 
 def content(html: str) -> str:

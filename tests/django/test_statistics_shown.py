@@ -11,15 +11,12 @@ from django.urls import reverse
 
 from redis_locks import Lock, LockLost, inspection
 from redis_locks.statistics import LockStatistics
-from tests.django.admin_pages import HOSTILE, page_of, staff, text_of
+from tests.django.admin_pages import HOSTILE, page_of, text_of
 from tests.django.command_calls import run
 from tests.elsewhere import in_thread
-from tests.statistics.conftest import counted
 from tests.support.commands import drawn, stats
 from tests.support.parties import held
 from tests.support.statistics import flush
-
-__all__ = ["counted"]
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("counted")]
 
@@ -85,11 +82,6 @@ def test_a_table_fits_into_80_columns(rows: Sequence[LockStatistics]) -> None:
     lines = drawn(stats._FIGURES, map(stats._figures, rows), 80)
     assert len(rows) + 1 == len(lines)
     assert max(map(len, lines)) <= 80
-
-
-@pytest.fixture
-def viewer() -> Client:
-    return staff("view_lock")
 
 
 def test_the_page_shows_the_figures_and_the_chart(viewer: Client, used: None) -> None:
