@@ -86,3 +86,10 @@ def hire(server: EmbeddedServer) -> Iterator[Callable[[], Worker]]:
     yield start
     for worker in hired:
         worker.close()
+
+
+@pytest.fixture
+def page(visit: Visit, hire: Callable[[], Worker], name: str) -> Page:
+    """A list of one lock, which another process holds."""
+    hire().ask("acquire", name=name, lease=60)
+    return visit.open(f"{LOCKS}?q={name}")

@@ -8,7 +8,7 @@ from django.db import connections
 
 from redis_locks import Hold, Lock, LockLost
 from tests.browsing import browser
-from tests.django.admin_browsing import hire, server, site, visit
+from tests.django.admin_browsing import hire, page, server, site, visit
 from tests.django.admin_pages import operator, viewer
 from tests.statistics.conftest import counted
 from tests.support.fixtures import own_prefix, server_side

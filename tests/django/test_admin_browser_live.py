@@ -10,7 +10,7 @@ from tests.django.admin_browsing import LOCKS, Visit, try_now
 from tests.faults.processes import Worker
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Route
+    from playwright.sync_api import Page, Route
 
 pytestmark = MARKS
 
@@ -116,21 +116,15 @@ def test_a_hidden_page_asks_for_nothing_until_it_is_seen_again(
     page.wait_for_selector("[data-rows] tr")
 
 
-def test_nothing_is_sent_when_nothing_changed(
-    visit: Visit, hire: Callable[[], Worker], name: str
-) -> None:
-    hire().ask("acquire", name=name, lease=60)
-    page = visit.open(f"{LOCKS}?q={name}")
+def test_nothing_is_sent_when_nothing_changed(page: Page) -> None:
     # The server's latency is shown, too, and may have changed at first.
     with page.expect_response(lambda news: "/data/" in news.url and news.status == 304):
         pass
 
 
 def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
-    visit: Visit, hire: Callable[[], Worker], name: str
+    visit: Visit, page: Page, name: str
 ) -> None:
-    hire().ask("acquire", name=name, lease=60)
-    page = visit.open(f"{LOCKS}?q={name}")
     page.route(
         "**/data/**",
         lambda route: route.fulfill(status=503, json={"unreachable": "Error 111."}),
@@ -150,10 +144,8 @@ def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
 
 
 def test_a_page_whose_user_may_no_longer_see_it_says_how_old_it_is_and_tries_no_more(
-    visit: Visit, hire: Callable[[], Worker], name: str
+    visit: Visit, page: Page
 ) -> None:
-    hire().ask("acquire", name=name, lease=60)
-    page = visit.open(f"{LOCKS}?q={name}")
     page.route("**/data/**", lambda route: route.fulfill(status=403, body=""))
     page.wait_for_selector("[role=alert] >> text=You may no longer see this page.")
     page.wait_for_selector("text=/what was known [2-9].* ago.$/")
@@ -166,10 +158,8 @@ def test_a_page_whose_user_may_no_longer_see_it_says_how_old_it_is_and_tries_no_
 
 
 def test_without_the_server_nothing_can_be_ended_from_what_is_shown(
-    visit: Visit, hire: Callable[[], Worker], name: str
+    visit: Visit, page: Page
 ) -> None:
-    hire().ask("acquire", name=name, lease=60)
-    page = visit.open(f"{LOCKS}?q={name}")
     page.click("[data-rows] a")
     page.wait_for_selector("[data-state='live'] >> text=Force-release…")
     page.route("**/live/**", lambda route: route.fulfill(status=503, json={"unreachable": "gone."}))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
@@ -16,6 +17,9 @@ from tests.elsewhere import in_thread
 from tests.faults.processes import Worker
 from tests.support.parties import MINUTES, ask
 from tests.support.statistics import flush
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 pytestmark = MARKS
 # The admin around it is Django's.
@@ -60,6 +64,45 @@ def test_a_hostile_name_is_text_and_has_a_page(
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+def count(server: EmbeddedServer, name: str) -> None:
+    """Let some statistics of a lock be there."""
+    with override_settings(REDIS_LOCKS={"CONNECTION": server.url}):
+        lock = Lock(f"{name}:counted" + ":1234567890" * 20, wait=0)
+        with lock:
+            assert in_thread(lock.acquire) is None
+        flush()
+
+
+def each_page(page: Page, name: str) -> Iterator[None]:
+    """From a list with one lock that is held and waited for, go to every page; yields when one is there."""
+    address = page.url.partition("?")[0]
+    yield
+    page.click("[data-rows] a")
+    page.wait_for_selector("text=Held by 1")
+    yield
+    page.click("text=Cancel…")
+    page.wait_for_selector("#id_reason")
+    yield
+    page.go_back()
+    page.click("text=Force-release…")
+    page.wait_for_selector("#id_reason")
+    yield
+    page.goto(f"{address}?q=no-such-lock")
+    page.wait_for_selector("text=No lock matches")
+    yield
+    page.click("text=Group by name")
+    page.goto(f"{address}?group=on&q={name}*")
+    page.wait_for_selector("text=Longest hold", state="attached")
+    yield
+    page.goto(f"{address}?q={name}*")
+    page.click("text=End these…")
+    page.wait_for_selector("#id_reason")
+    yield
+    page.goto(f"{address}stats/?q={name}")
+    page.wait_for_selector("text=acquired")
+    yield
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_violation(
     visit: Visit, hire: Callable[[], Worker], server: EmbeddedServer, name: str, scheme: str
@@ -71,41 +114,7 @@ def test_axe_finds_no_serious_violation(
     # axe itself does what the policy forbids.
     page = visit.open(f"{LOCKS}?q={name}", color_scheme=scheme, bypass_csp=True)
     page.wait_for_selector("text=1 waiting")
-    found = serious(page, OURS)
-    page.click("[data-rows] a")
-    page.wait_for_selector("text=Held by 1")
-    found += serious(page, OURS)
-    page.click("text=Cancel…")
-    page.wait_for_selector("#id_reason")
-    found += serious(page, OURS)
-    page.go_back()
-    page.click("text=Force-release…")
-    page.wait_for_selector("#id_reason")
-    found += serious(page, OURS)
-    page.goto(page.url.split("/lock/")[0] + "/lock/?q=no-such-lock")
-    page.wait_for_selector("text=No lock matches")
-    found += serious(page, OURS)
-    page.click("text=Group by name")
-    page.goto(page.url.split("?")[0] + f"?group=on&q={name}*")
-    page.wait_for_selector("text=Longest hold")
-    found += serious(page, OURS)
-    page.goto(page.url.split("?")[0] + f"?q={name}*")
-    page.click("text=End these…")
-    page.wait_for_selector("#id_reason")
-    found += serious(page, OURS)
-    page.goto(page.url.split("/lock/")[0] + "/lock/stats/")
-    page.wait_for_selector("text=acquired")
-    found += serious(page, OURS)
-    assert [] == found
-
-
-def count(server: EmbeddedServer, name: str) -> None:
-    """Let some statistics of a lock be there."""
-    with override_settings(REDIS_LOCKS={"CONNECTION": server.url}):
-        lock = Lock(f"{name}:counted" + ":1234567890" * 20, wait=0)
-        with lock:
-            assert in_thread(lock.acquire) is None
-        flush()
+    assert [] == [found for _ in each_page(page, name) for found in serious(page, OURS)]
 
 
 @pytest.mark.parametrize("width", [360, 1440])
@@ -122,26 +131,10 @@ def test_nothing_is_wider_than_the_screen(
     page = visit.open(f"{LOCKS}?q={name}", viewport={"width": width, "height": 900})
     page.wait_for_selector("text=150 waiting")
     page.wait_for_selector("text=501 locks")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.click("[data-rows] a")
-    page.wait_for_selector("text=Held by 1")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.click("text=Cancel…")
-    page.wait_for_selector("#id_reason")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.go_back()
-    page.click("text=Force-release…")
-    page.wait_for_selector("#id_reason")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.goto(page.url.split("/lock/")[0] + f"/lock/?q={name}")
-    page.click("text=End these…")
-    page.wait_for_selector("#id_reason")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
     count(server, name)
-    page.goto(page.url.split("/lock/")[0] + f"/lock/stats/?q={name}")
-    page.wait_for_selector("text=acquired")
+    for _ in each_page(page, name):
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.wait_for_selector("text=150 wait, at 1 lock.")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
     inspection.drain("web-1", using=server.url)
 
 

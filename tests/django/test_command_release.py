@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from redis_locks import (
     Hold,
     Lock,
     LockBackendError,
-    LockError,
     LockLost,
     inspection,
 )
@@ -25,7 +23,7 @@ from tests.django.command_calls import answers, fails, run
 from tests.django.lock_infos import info
 from tests.support.commands import show
 from tests.support.diagnosis import as_user
-from tests.support.parties import MINUTES, ask
+from tests.support.parties import MINUTES, ask, waited_for
 from tests.support.world import granted, until
 
 pytestmark = pytest.mark.usefixtures("own_prefix")
@@ -85,25 +83,13 @@ def test_release_and_cancel_end_more_than_a_thousand(name: str) -> None:
 
 
 def test_cancel_ends_the_waits_and_says_how_many(name: str, hold: Hold) -> None:
-    told: list[LockError] = []
-
-    def wait() -> None:
-        try:
-            Lock(name, wait=None).acquire()
-        except LockError as error:
-            told.append(error)
-
-    waiters = [threading.Thread(target=wait) for _ in range(2)]
-    for waiter in waiters:
-        waiter.start()
-    until(lambda: (info := inspection.lock(name)) and info.waiting == 2)
-    out, _ = run("cancel", name, "--yes")
-    assert f"Cancelled 2 waits for lock '{name}'." == out.strip()
-    for waiter in waiters:
-        waiter.join(20)
-    assert ["cancelled" in str(error) for error in told] == [True, True]
-    assert "Nobody waits" in fails("cancel", name, "--yes")
-    assert "with this token" in fails("cancel", name, "nobody", "--yes")
+    with waited_for(name) as first, waited_for(name) as second:
+        out, _ = run("cancel", name, "--yes")
+        assert f"Cancelled 2 waits for lock '{name}'." == out.strip()
+        until(lambda: first and second)
+        assert "Nobody waits" in fails("cancel", name, "--yes")
+        assert "with this token" in fails("cancel", name, "nobody", "--yes")
+    assert ["cancelled" in str(error) for error in (*first, *second)] == [True, True]
 
 
 WHY = "stuck since 3:05"
@@ -198,17 +184,9 @@ def test_the_log_names_a_server_without_its_password(
         hold.release()
 
 
-def _take_next(name: str) -> None:
-    with Lock(name, wait=30, label="GET /next"):
-        pass
-
-
 def test_release_says_who_gets_the_lock_next(
     name: str, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread = threading.Thread(target=_take_next, args=(name,))
-    thread.start()
-    until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
     answers(monkeypatch, lambda: "y")
-    assert "1 waiting; next: GET /next on " in run("release", name)[1]
-    thread.join()
+    with waited_for(name, "GET /next"):
+        assert "1 waiting; next: GET /next on " in run("release", name)[1]

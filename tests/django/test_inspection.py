@@ -3,9 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,31 +13,8 @@ from redis_locks import Lock, LockBackendError, ProtocolMismatch, inspection
 from tests.django.command_calls import run
 from tests.support import stored
 from tests.support.inspection import work_in_parts
-from tests.support.parties import held
+from tests.support.parties import held, waited_for
 from tests.support.world import existing, granted, keys_of
-
-
-@contextmanager
-def waiting(name: str, *labels: str) -> Iterator[None]:
-    """Have one thread for each label stand in line, in this order; the lock must be held."""
-    threads = []
-    for place, label in enumerate(labels, 1):
-        lock = Lock(name, wait=20, label=label)
-
-        def wait(lock: Lock = lock) -> None:
-            with lock:
-                pass
-
-        threads.append(Thread(target=wait, name=f"waiter {place}"))
-        threads[-1].start()
-        while (info := inspection.lock(name)) is None or info.waiting < place:
-            assert threads[-1].is_alive()
-    try:
-        yield
-    finally:
-        inspection.force_release(name)
-        for thread in threads:
-            thread.join()
 
 
 def test_a_held_lock_shows_who_holds_it(name: str) -> None:
@@ -56,11 +30,13 @@ def test_a_held_lock_shows_who_holds_it(name: str) -> None:
 
 
 def test_the_queue_is_shown_in_order(name: str) -> None:
-    with held(name), waiting(name, "first", "second"):
+    with held(name), waited_for(name, "first"), waited_for(name, "second"):
         info = existing(name)
     assert 2 == info.waiting
     assert ["first", "second"] == [waiter.label for waiter in info.waiters]
-    assert ["thread waiter 1", "thread waiter 2"] == [waiter.unit for waiter in info.waiters]
+    assert ["thread thread of first", "thread thread of second"] == [
+        waiter.unit for waiter in info.waiters
+    ]
     assert all(0 <= waiter.waited < 30 for waiter in info.waiters)
 
 
@@ -98,15 +74,14 @@ def test_a_crowd_is_read_and_ended_in_parts(name: str, monkeypatch: pytest.Monke
     work_in_parts(monkeypatch, 2)
     readers = {f"reader {number}" for number in range(5)}
     for reader in sorted(readers):
-        hold = granted(Lock(name, mode="shared", lease=60, label=reader).acquire(wait=0))
-        hold.detach()
-    with waiting(name, "first", "second", "third"):
+        granted(Lock(name, mode="shared", lease=60, label=reader).acquire(wait=0)).detach()
+    with waited_for(name, "first"), waited_for(name, "second"), waited_for(name, "third"):
         whole = existing(name)
         assert (5, readers) == (len(whole.holders), {each.label for each in whole.holders})
         assert ["first", "second", "third"] == [each.label for each in whole.waiters]
         (again,) = (each for each in inspection.contended() if each.name == name)
         assert 5 == len(again.holders)
-    assert inspection.lock(name) is None  # `waiting` ended all holds
+    assert inspection.lock(name) is None  # `waited_for` ended all holds
 
 
 @pytest.mark.parametrize("partitions", [1, 16])
