@@ -14,12 +14,7 @@ from django.urls import reverse
 
 from demo_project.bank.failover.team import Team
 from demo_project.bank.failover.views import TEAMS
-from demo_project.bank.tellers.branch import (
-    SHOWN_SECONDS,
-    TELLERS,
-    Branch,
-    Look,
-)
+from demo_project.bank.tellers.branch import SHOWN_SECONDS, TELLERS, Branch, Look
 from demo_project.bank.tellers.views import BRANCHES
 from redis_locks import RunStatus
 from redis_locks.testing.server import EmbeddedServer

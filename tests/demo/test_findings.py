@@ -14,10 +14,7 @@ from demo_project.bank.compare.findings import findings_of, orders_of
 from demo_project.bank.compare.gate import Verdict, judge
 from demo_project.bank.compare.plan import DEFAULT_TABLE_SECONDS, Plan
 from demo_project.bank.compare.statistics import WorkerReport, summarise
-from demo_project.bank.compare.summaries import (
-    Summaries,
-    summarise_rounds,
-)
+from demo_project.bank.compare.summaries import Summaries, summarise_rounds
 from demo_project.bank.compare.verdict import verdict_of
 from demo_project.bank.strategies import STRATEGIES, Durability, label_of
 from tests.demo.runs import Rates, measurement, rounds_of

@@ -15,11 +15,7 @@ from django.test import Client
 from django.urls import reverse
 
 from demo_project.bank import transfers
-from demo_project.bank.accounts import (
-    account_key,
-    delete_accounts,
-    read_balances,
-)
+from demo_project.bank.accounts import account_key, delete_accounts, read_balances
 from demo_project.bank.live import race
 from demo_project.bank.live.customers import CUSTOMERS, open_accounts
 from demo_project.bank.live.turns import RACE_LOCK

@@ -31,12 +31,7 @@ from demo_project.rows.models import Operation
 from redis_locks import Lock, LockLost, LockTimeout, StaleHold, inspection
 from redis_locks.testing import assert_locked, assert_not_held_across_commit, assert_released
 from tests.elsewhere import held, in_thread
-from tests.support.benchmark import (
-    compares_and_deletes,
-    lua_lock,
-    setnx_lock,
-    two_commands_lock,
-)
+from tests.support.benchmark import compares_and_deletes, lua_lock, setnx_lock, two_commands_lock
 
 # The same code on another server need not be tested again.
 ALL = [name for name, way in STRATEGIES.items() if way.durability is not Durability.AOF]

@@ -10,13 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from redis_locks import (
-    Hold,
-    Lock,
-    LockBackendError,
-    LockLost,
-    inspection,
-)
+from redis_locks import Hold, Lock, LockBackendError, LockLost, inspection
 from redis_locks.inspection import LockInfo, WaiterInfo
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_calls import answers, fails, run

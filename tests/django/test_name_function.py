@@ -16,15 +16,7 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.views import View
 
-from redis_locks import (
-    Hold,
-    Lock,
-    LockLost,
-    RedisLockMixin,
-    inspection,
-    redis_lock,
-    run_once,
-)
+from redis_locks import Hold, Lock, LockLost, RedisLockMixin, inspection, redis_lock, run_once
 from redis_locks.rows import lock_rows
 from tests import tenants
 from tests.contract.parties.ways import taken

@@ -20,17 +20,7 @@ from tests.contract.parties.callers import (
     pause,
     until_it_pauses,
 )
-from tests.contract.parties.ways import (
-    BLOCKS,
-    WAITS,
-    WAYS,
-    Block,
-    Way,
-    aasked,
-    asked,
-    every,
-    run,
-)
+from tests.contract.parties.ways import BLOCKS, WAITS, WAYS, Block, Way, aasked, asked, every, run
 
 pytestmark = pytest.mark.usefixtures("row", "own_prefix")
 
