@@ -14,7 +14,7 @@ import pytest
 from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
 from tests.support import stored, timings
 from tests.support.connections import backend_for
-from tests.support.world import PATIENCE, Observer, World, held, keys_of
+from tests.support.world import PATIENCE, Observer, World, held, in_line, keys_of, served
 
 
 def test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another(
@@ -85,8 +85,7 @@ def test_a_newcomer_does_not_overtake_the_queue(
 ) -> None:
     lock = Lock(name)
     first = held(world, lock)
-    waiter = world.start(world.acquire, lock)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, lock, server_side)
     world.release(first)
     newcomer = world.acquire(lock, wait=0)
     second = waiter.result(PATIENCE)
@@ -99,14 +98,13 @@ def test_a_newcomer_at_an_expired_lock_hands_it_to_the_first_waiter(
     world: World, name: str, server_side: Observer
 ) -> None:
     crashed = held(world, Lock(name, lease=0.3, renew=False))
-    waiter = world.start(world.acquire, Lock(name))
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name), server_side)
     newcomers = []
     while not waiter.done():
         newcomers.append(world.acquire(Lock(name), wait=0))
     assert {None} == set(newcomers)
     assert crashed.is_lost
-    world.release(waiter.result(PATIENCE))
+    served(world, waiter)
 
 
 def test_wait_zero_answers_at_once_and_joins_no_queue(
@@ -153,13 +151,12 @@ def test_waiting_for_ever_outlasts_the_default_wait_of_the_lock(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name))
-    waiter = world.start(world.acquire, Lock(name, wait=0.01), wait=None)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name, wait=0.01), server_side, wait=None)
     (claim,) = stored.claims_of_waiters(server_side.client, keys_of(name).lock)
     waits = claim.split()[5]
     assert b"0" == waits
     world.release(hold)
-    world.release(waiter.result(PATIENCE))
+    served(world, waiter)
 
 
 def test_the_lock_passes_to_nobody_who_has_given_up(
@@ -167,10 +164,9 @@ def test_the_lock_passes_to_nobody_who_has_given_up(
 ) -> None:
     hold = held(world, Lock(name))
     assert world.acquire(Lock(name), wait=0.02) is None
-    patient = world.start(world.acquire, Lock(name))
-    server_side.until_waiters(name, 1)
+    patient = in_line(world, Lock(name), server_side)
     world.release(hold)
-    world.release(patient.result(PATIENCE))
+    served(world, patient)
     assert set() == server_side.left_of(name)
 
 

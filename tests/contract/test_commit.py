@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 from redis_locks import Hold, Lock, LockBackendError, LockLost, LockNotHeld, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls
-from tests.support.world import PATIENCE, Observer, World, granted, held, keys_of
+from tests.support.world import PATIENCE, Observer, World, granted, held, in_line, keys_of
 
 
 def incr(client: redis.Redis, key: str) -> Any:
@@ -43,11 +43,9 @@ def test_what_was_written_before_a_hand_off_is_read_after_it(
     lock = Lock(name, read=[("GET", f"data:{name}")])
     hold = held(world, lock)
     assert [None] == hold.read
-    waiter = world.start(world.acquire, lock)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, lock, server_side)
     world.do(hold, "commit", incr(client, f"data:{name}"))
-    next_hold = waiter.result(PATIENCE)
-    assert next_hold is not None
+    next_hold = granted(waiter.result(PATIENCE))
     assert [b"1"] == next_hold.read
     world.release(next_hold)
 

@@ -12,7 +12,7 @@ import redis
 
 from redis_locks import Hold, Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, World, held, keys_of, served, until
 
 
 @contextmanager
@@ -159,4 +159,4 @@ def test_the_connection_may_come_from_a_callable_or_a_url_that_decodes(
         with redis.Redis.from_url(redis_server.url) as client:
             Observer(client).until_waiters(name, 1)
         world.release(hold)
-        world.release(waiter.result(PATIENCE))
+        served(world, waiter)

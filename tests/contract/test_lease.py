@@ -13,7 +13,17 @@ from redis_locks import Lock, LockLost, Semaphore
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.timings import YOUNG, renewal_ends_after
-from tests.support.world import PATIENCE, Observer, Threads, World, held, keys_of, let_go, until
+from tests.support.world import (
+    PATIENCE,
+    Observer,
+    Threads,
+    World,
+    held,
+    in_line,
+    keys_of,
+    let_go,
+    until,
+)
 
 
 def test_a_lease_that_ended_is_known_without_asking(
@@ -56,8 +66,7 @@ def test_a_hold_handed_over_never_believes_in_its_lease_longer_than_the_server_d
         turns += 1
         assert turns < 100, "the waiter never heard of its grant in time"
         first = held(world, Lock(name))
-        waiter = world.start(world.acquire, Lock(name, lease=0.02, renew=False))
-        server_side.until_waiters(name, 1)
+        waiter = in_line(world, Lock(name, lease=0.02, renew=False), server_side)
         world.release(first)
         granted = first.fencing_token
         while fence := server_side.fencing_token(name):

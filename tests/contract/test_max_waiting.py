@@ -22,30 +22,20 @@ from redis_locks import (
 )
 from redis_locks.testing import override_locks
 from tests.elsewhere import in_thread
-from tests.support.world import PATIENCE, Observer, World, held, until
+from tests.support.world import PATIENCE, Observer, World, held, in_line, served, until
 
 
 def queue(world: World, lock: Lock, server_side: Observer, count: int) -> list[Future[Hold | None]]:
     """Let so many more wait for the lock, one after another."""
-    waiting = []
-    for _ in range(count):
-        before = server_side.waiters(lock.names[0])
-        waiting.append(world.start(world.acquire, lock, wait=PATIENCE))
-        server_side.until_waiters(lock.names[0], before + 1)
-    return waiting
+    before = server_side.waiters(lock.names[0])
+    places = range(before + 1, before + count + 1)
+    return [in_line(world, lock, server_side, place=each, wait=PATIENCE) for each in places]
 
 
 def refused(world: World, lock: Lock) -> QueueFull:
     with pytest.raises(QueueFull) as said:
         world.block(lock, lambda hold: None)
     return said.value
-
-
-def served(world: World, waiting: Future[Hold | None]) -> None:
-    """Who waits gets the lock, and gives it back."""
-    granted = waiting.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
 
 
 def test_one_more_than_may_wait_is_refused_at_once(

@@ -9,7 +9,7 @@ import pytest
 from redis_locks import Hold, Lock, LockNotAvailable, Semaphore, inspection, redis_lock
 from tests.support import scripts
 from tests.support.keys import grant_channel, set_keys
-from tests.support.world import PATIENCE, Observer, World, existing, held
+from tests.support.world import PATIENCE, Observer, World, existing, granted, held, in_line, served
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
@@ -19,13 +19,11 @@ def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
     first, second = held(world, shared), held(world, shared)
     assert second.fencing_token > first.fencing_token
     assert world.acquire(Lock(name), wait=0) is None
-    writer = world.start(world.acquire, Lock(name))
-    server_side.until_waiters(name, 1)
+    writer = in_line(world, Lock(name), server_side)
     assert world.acquire(shared, wait=0) is None  # it would overtake the writer
     world.release(first)
     world.release(second)
-    hold = writer.result(PATIENCE)
-    assert hold is not None
+    hold = granted(writer.result(PATIENCE))
     assert world.acquire(shared, wait=0) is None
     world.release(hold)
     assert set() == server_side.left_of(name)
@@ -61,9 +59,7 @@ def test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only
         server_side.until_waiters(name, 4)
     died = monotonic()
     for each in behind:
-        hold = each.result(PATIENCE)
-        assert hold is not None
-        world.release(hold)
+        served(world, each)
     assert monotonic() - died < 3
     world.release(reader)
     assert set() == server_side.left_of(name)
@@ -86,11 +82,9 @@ def test_a_semaphore_has_so_many_holders_and_no_more(
     holds = [held(world, semaphore) for _ in range(3)]
     with pytest.raises(LockNotAvailable):
         world.block(semaphore.hold(wait=0), lambda _: None)
-    waiter = world.start(world.acquire, semaphore)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, semaphore, server_side)
     world.release(holds[1])
-    fourth = waiter.result(PATIENCE)
-    assert fourth is not None
+    fourth = granted(waiter.result(PATIENCE))
     for hold in (holds[0], holds[2], fourth):
         world.release(hold)
     assert set() == server_side.left_of(name)

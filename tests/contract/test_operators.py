@@ -13,7 +13,7 @@ import pytest
 from redis_locks import Lock, LockError, LockLost, inspection
 from tests.contract.test_revoked import wait_in
 from tests.contract.test_transit import adopt, of_every_kind
-from tests.support.world import PATIENCE, Observer, Tasks, World, held, until
+from tests.support.world import PATIENCE, Observer, Tasks, World, held, in_line, until
 
 AT_ONCE = 0.2
 TRIES = 5
@@ -57,8 +57,7 @@ def test_a_waiter_gets_its_error_within_a_fifth_of_a_second(
     world: World, name: str, server_side: Observer
 ) -> None:
     def once() -> float:
-        waiting = world.start(world.acquire, Lock(name, wait=None))
-        server_side.until_waiters(name, 1)
+        waiting = in_line(world, Lock(name, wait=None), server_side)
         (waiter,) = inspection.lock(name).waiters  # type: ignore[union-attr]
         began = perf_counter()
         assert inspection.cancel(waiter)

@@ -32,7 +32,9 @@ from tests.support.world import (
     World,
     existing,
     held,
+    in_line,
     keys_of,
+    served,
     until,
 )
 
@@ -227,8 +229,7 @@ def test_release_hands_the_lock_over_without_waiting_for_a_recheck(
     slowest = 0.0
     hold = held(world, Lock(name))
     for _ in range(5):
-        waiter = world.start(world.acquire, Lock(name))
-        server_side.until_waiters(name, 1)
+        waiter = in_line(world, Lock(name), server_side)
         started = time.monotonic()
         world.release(hold)
         hold = waiter.result(PATIENCE)
@@ -273,10 +274,8 @@ def test_a_cancelled_waiter_is_told_at_once_and_leaves(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name))
-    doomed = world.start(world.acquire, Lock(name, wait=None))
-    server_side.until_waiters(name, 1)
-    other = world.start(world.acquire, Lock(name, wait=PATIENCE))
-    server_side.until_waiters(name, 2)
+    doomed = in_line(world, Lock(name, wait=None), server_side)
+    other = in_line(world, Lock(name, wait=PATIENCE), server_side, place=2)
     info = existing(name)
     (waiter, _) = info.waiters
     assert inspection.cancel(waiter)
@@ -285,9 +284,7 @@ def test_a_cancelled_waiter_is_told_at_once_and_leaves(
     assert not inspection.cancel(waiter)
     assert not inspection.cancel(replace(waiter, token=hold.token))
     world.release(hold)
-    granted = other.result(PATIENCE)
-    assert granted is not None
-    world.release(granted)
+    served(world, other)
     assert set() == server_side.left_of(name)
 
 

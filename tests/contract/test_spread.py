@@ -25,7 +25,16 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.interrupts import interrupt, renewed, until_background_is_done
 from tests.support.keys import lock_keys, partition_of
-from tests.support.world import PATIENCE, Tasks, World, granted, held, let_go, until
+from tests.support.world import (
+    PATIENCE,
+    Tasks,
+    World,
+    granted,
+    held,
+    let_go,
+    served,
+    until,
+)
 
 PARTITIONS = 4
 Names = tuple[str, str, str]
@@ -100,7 +109,7 @@ def test_all_its_waits_share_one_deadline(
     until_waiters(names[0])
     time.sleep(0.05)  # this much less is left for the others
     world.release(first)
-    world.release(waiter.result(PATIENCE))
+    served(world, waiter)
     assert waits[0] <= PATIENCE
     assert waits[2] < waits[1] < waits[0] - 0.05
 
@@ -110,8 +119,7 @@ def test_it_is_granted_when_the_last_of_them_is_free(world: World, names: Names)
     waiter = world.start(world.acquire, Lock(*names))
     until_waiters(names[2])
     world.release(other)
-    hold = waiter.result(PATIENCE)
-    assert hold is not None
+    hold = granted(waiter.result(PATIENCE))
     assert sorted(names) == in_use()
     world.release(hold)
     assert [] == in_use()
@@ -184,8 +192,7 @@ def test_what_is_held_is_renewed_while_the_rest_is_waited_for(
     ended = lease_ends(client, name, names[0]) + 300
     until(lambda: lease_ends(client, name, names[0]) > ended)
     world.release(other)
-    hold = waiter.result(PATIENCE)
-    assert hold is not None
+    hold = granted(waiter.result(PATIENCE))
     assert not hold.is_lost
     # Not renewed from here on: each has a whole lease, and it ends.
     until(lambda: hold.is_lost)
@@ -220,8 +227,7 @@ def test_it_starts_anew_when_one_is_lost_while_the_rest_is_waited_for(
     until_waiters(names[0])
     assert [names[0]] == in_use()
     world.release(thief)
-    hold = waiter.result(PATIENCE)
-    assert hold is not None
+    hold = granted(waiter.result(PATIENCE))
     assert sorted(names) == in_use()
     world.release(hold)
 

@@ -28,8 +28,11 @@ from tests.support.world import (
     Observer,
     Threads,
     World,
+    granted,
     held,
+    in_line,
     keys_of,
+    served,
     until,
     until_renewed,
 )
@@ -45,12 +48,10 @@ def test_the_only_shared_holder_becomes_exclusive_and_back(
     assert hold.fencing_token > first
     assert world.acquire(Lock(name, mode="shared"), wait=0) is None
     world.do(hold, "upgrade")
-    reader = world.start(world.acquire, Lock(name, mode="shared"))
-    server_side.until_waiters(name, 1)
+    reader = in_line(world, Lock(name, mode="shared"), server_side)
     world.do(hold, "downgrade")
-    other = reader.result(PATIENCE)
+    other = granted(reader.result(PATIENCE))
     assert "shared" == hold.mode
-    assert other is not None
     world.do(hold, "downgrade")
     world.extend(hold, 60)
     world.release(hold)
@@ -62,8 +63,7 @@ def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
     world: World, name: str, server_side: Observer
 ) -> None:
     hold, other = (held(world, Lock(name, mode="shared")) for _ in range(2))
-    writer = world.start(world.acquire, Lock(name))
-    server_side.until_waiters(name, 1)
+    writer = in_line(world, Lock(name), server_side)
     upgrade = world.start(world.do, hold, "upgrade")
     server_side.until_waiters(name, 2)
     assert ["upgrade", "exclusive"] == [
@@ -73,9 +73,7 @@ def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
     upgrade.result(PATIENCE)
     assert "exclusive" == hold.mode
     world.release(hold)
-    written = writer.result(PATIENCE)
-    assert written is not None
-    world.release(written)
+    served(world, writer)
 
 
 WOULD_WAIT_FOR_ITSELF = (

@@ -216,6 +216,20 @@ def held(world: World, lock: Lock, **options: Any) -> Hold:
     return hold
 
 
+def in_line(
+    world: World, lock: Lock, server_side: Observer, *, place: int = 1, **options: Any
+) -> Future[Hold | None]:
+    """Have another party ask for `lock`, and return once it is the waiter at this place in line."""
+    asked = world.start(world.acquire, lock, **options)
+    server_side.until_waiters(lock.names[0], place)
+    return asked
+
+
+def served(world: World, waiter: Future[Hold | None]) -> None:
+    """The waiter gets the lock, and releases it."""
+    world.release(granted(waiter.result(PATIENCE)))
+
+
 def granted(hold: Hold | None) -> Hold:
     """Return what an acquire has got, which must be a hold."""
     assert hold is not None
