@@ -198,6 +198,12 @@ class Terminal:
             assert self._read(), self.shown
         return self.shown
 
+    def reply(self, text: str, keys: str, *, times: int = 1) -> str:
+        """Type `keys` once the terminal has shown `text` so often; return all that it had shown by then."""
+        shown = self.until(text, times=times)
+        self.type(keys)
+        return shown
+
     def until_frame(self, fits: Callable[[list[str]], bool]) -> list[str]:
         """Read until a screen fits, and return it."""
         deadline = time.monotonic() + PATIENCE
@@ -235,6 +241,13 @@ class Terminal:
         while self._read():
             pass
         return self._process.wait(), self.shown
+
+    def quit(self) -> str:
+        """Press q; return what was shown until the process has ended, and given the terminal back."""
+        self.type("q")
+        status, shown = self.end()
+        assert (0, self.modes_before) == (status, self.modes)
+        return shown
 
     def _read(self) -> bool:
         readable, _, _ = select.select([self._ours], [], [], PATIENCE)

@@ -20,10 +20,13 @@ from tests.support.commands import VERBS
 pytestmark = pytest.mark.usefixtures("own_prefix")
 
 
-@pytest.mark.parametrize("verb", [["list"], ["show", "x"], ["release", "x", "-y"], ["blocking"]])
-def test_a_server_that_is_down_gives_69(verb: list[str]) -> None:
-    message = fails(*verb, "--using", "unix:///nonexistent/server.sock", code=69)
-    assert "nonexistent" in message
+@pytest.mark.parametrize(
+    "verb", ["list", "show x", "release x -y", "blocking", "run x -- touch /nonexistent/ran"]
+)
+def test_a_server_that_is_down_gives_69(verb: str) -> None:
+    word, *arguments = verb.split()
+    message = fails(word, "--using", "unix:///nonexistent/server.sock", *arguments, code=69)
+    assert "nonexistent/server.sock?db=0 cannot be reached" in message
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import io
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import in_thread
 from tests.support.world import existing, until
+
+on_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux tells a child of its parent's death"
+)
 
 # Says what it gets, and does not end before it is told to. The signals are blocked and taken one by
 # one: a handler might have to wait for stdin, if the signal came just before that was read.
@@ -32,8 +37,19 @@ while True:
 """
 
 
+SLEEPS = ["--", "sh", "-c", "echo ready; sleep 60"]
+
+
 def python(program: str) -> list[str]:
     return ["--", sys.executable, "-I", "-S", "-c", program]
+
+
+@contextmanager
+def running(name: str, *options: str, program: list[str]) -> Iterator[Process]:
+    """The command, whose program has said that it is ready."""
+    with Process("run", name, *options, *program) as process:
+        assert process.line().startswith("ready")
+        yield process
 
 
 def waiting(name: str) -> int:
@@ -58,8 +74,7 @@ def test_the_command_s_own_options_and_dashes_reach_it(name: str) -> None:
 
 
 def test_the_lock_is_held_as_long_as_the_command_runs(name: str) -> None:
-    with Process("run", name, "--lease", "0.5", *python(OBSTINATE)) as process:
-        assert process.line().startswith("ready")
+    with running(name, "--lease", "0.5", program=python(OBSTINATE)) as process:
         lock = existing(name)
         first = lock.holders[0]
         assert (process.pid, f"locks run: {Path(sys.executable).name}") == (first.pid, first.label)
@@ -95,8 +110,7 @@ def test_skip_leaves_a_busy_lock_s_command_out_in_silence(name: str) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_signals_are_passed_on(name: str, number: signal.Signals) -> None:
-    with Process("run", name, *python(OBSTINATE)) as process:
-        assert process.line().startswith("ready")
+    with running(name, program=python(OBSTINATE)) as process:
         process.send(number)
         assert number.name == process.line()
         assert inspection.lock(name)
@@ -104,8 +118,7 @@ def test_signals_are_passed_on(name: str, number: signal.Signals) -> None:
 
 
 def test_a_command_ended_by_sigterm_gives_143_and_frees_the_lock(name: str) -> None:
-    with Process("run", name, "--", "sh", "-c", "echo ready; sleep 60") as process:
-        process.line()
+    with running(name, program=SLEEPS) as process:
         process.send(signal.SIGTERM)
         assert 143 == process.end()[0]
     assert inspection.lock(name) is None
@@ -121,10 +134,7 @@ def test_a_signal_while_waiting_ends_the_wait_and_leaves_the_queue(name: str) ->
 
 
 def test_a_command_that_loses_its_lock_is_ended(name: str) -> None:
-    with Process(
-        "run", name, "--lease", "0.5", "--", "sh", "-c", "echo ready; sleep 60"
-    ) as process:
-        process.line()
+    with running(name, "--lease", "0.5", program=SLEEPS) as process:
         assert 1 == inspection.force_release(name).ended
         status, _, err = process.end()
     assert 79 == status
@@ -134,8 +144,7 @@ def test_a_command_that_loses_its_lock_is_ended(name: str) -> None:
 
 def test_a_command_that_ends_well_when_its_lock_is_lost_has_failed_all_the_same(name: str) -> None:
     program = OBSTINATE.replace("    os.write", "    os._exit(0)\n    os.write")
-    with Process("run", name, "--lease", "0.5", *python(program)) as process:
-        assert process.line().startswith("ready")
+    with running(name, "--lease", "0.5", program=python(program)) as process:
         inspection.force_release(name)
         assert 79 == process.end()[0]
 
@@ -152,10 +161,7 @@ def test_a_command_that_does_not_want_to_end_is_killed_with_all_that_it_started(
 
 
 def test_a_command_whose_parent_was_stopped_past_the_lease_is_ended(name: str) -> None:
-    with Process(
-        "run", name, "--lease", "0.5", "--", "sh", "-c", "echo ready; sleep 60"
-    ) as process:
-        process.line()
+    with running(name, "--lease", "0.5", program=SLEEPS) as process:
         process.send(signal.SIGSTOP)
         with Lock(name, wait=20, lease=60) as successor:
             process.send(signal.SIGCONT)
@@ -168,8 +174,7 @@ def test_a_command_is_ended_when_the_server_is_gone_for_longer_than_the_lease(
     name: str, private_server: EmbeddedServer
 ) -> None:
     options = ["--lease", "0.5", "--using", private_server.url]
-    with Process("run", name, *options, "--", "sh", "-c", "echo ready; sleep 60") as process:
-        process.line()
+    with running(name, *options, program=SLEEPS) as process:
         private_server.kill()
         status, _, err = process.end()
     assert 79 == status
@@ -180,8 +185,7 @@ def test_a_server_that_is_gone_at_the_end_does_not_change_the_status(
     name: str, private_server: EmbeddedServer
 ) -> None:
     options = ["--lease", "60", "--using", private_server.url]
-    with Process("run", name, *options, *python(OBSTINATE)) as process:
-        assert process.line().startswith("ready")
+    with running(name, *options, program=python(OBSTINATE)) as process:
         private_server.kill()
         status, _, err = process.end("3\n")
     assert 3 == status
@@ -222,21 +226,12 @@ def test_wrong_usage_gives_64(arguments: list[str], said: str) -> None:
     assert "Traceback" not in err
 
 
-def test_a_server_that_is_down_gives_69_and_runs_nothing(name: str) -> None:
-    options = ["--using", "unix:///nonexistent/server.sock"]
-    status, out, err = locks("run", name, *options, "--", "echo", "ran")
-    assert (69, "") == (status, out)
-    assert "cannot be reached" in err
-
-
 def test_ctrl_c_on_a_terminal_reaches_the_command_once(name: str) -> None:
     with Terminal("run", name, *python(OBSTINATE)) as terminal:
-        terminal.until("ready")
-        terminal.type("\x03")
+        terminal.reply("ready", "\x03")
         terminal.until("SIGINT")
         terminal.send(signal.SIGTERM)  # passed on, unlike what the terminal sends to both
-        terminal.until("SIGTERM")
-        terminal.type("0\n")
+        terminal.reply("SIGTERM", "0\n")
         status, shown = terminal.end()
     assert 0 == status
     assert 1 == shown.count("SIGINT")
@@ -252,9 +247,7 @@ def test_a_wait_that_an_operator_cancels_gives_75(name: str) -> None:
     assert "Traceback" not in err
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux tells a child of its parent's death"
-)
+@on_linux
 def test_a_command_does_not_outlive_us(name: str) -> None:
     with Process("run", name, "--", "sh", "-c", "echo $$; exec sleep 60") as process:
         command = int(process.line())
@@ -284,7 +277,7 @@ with signals.caught():
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing of ours runs in the child")
+@on_linux
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_ctrl_c_just_before_the_command_begins_is_not_lost(when: str) -> None:
     ended = subprocess.run(
@@ -317,9 +310,7 @@ with signals.caught():
 """
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux", reason="only Linux tells a child of its parent's death"
-)
+@on_linux
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_command_does_not_begin_when_we_are_gone(when: str) -> None:
     with subprocess.Popen(
@@ -335,7 +326,6 @@ def test_a_command_does_not_begin_when_we_are_gone(when: str) -> None:
 
 
 SAYS_WHICH = "echo $REDIS_LOCKS_ATTEMPT of $REDIS_LOCKS_MAX_ATTEMPTS"
-SLEEPS = ["--", "sh", "-c", "echo ready; sleep 60"]
 
 
 def status(name: str, **terms: int) -> RunStatus:
@@ -401,16 +391,14 @@ def test_a_job_under_way_gives_75_or_is_skipped(
 
 
 def test_a_signal_reaches_the_job_which_then_has_failed(name: str) -> None:
-    with Process("run", name, "--once", *SLEEPS) as process:
-        process.line()
+    with running(name, "--once", program=SLEEPS) as process:
         process.send(signal.SIGTERM)
         assert 143 == process.end()[0]
     assert ("failed", "exit status 143") == (status(name).state, status(name).last_error)
 
 
 def test_a_job_that_loses_its_lock_is_ended_and_another_takes_over(once: Once, name: str) -> None:
-    with Process("run", name, "--once", *SLEEPS) as process:
-        process.line()
+    with running(name, "--once", program=SLEEPS) as process:
         assert 1 == inspection.force_release(name).ended
         code, _, err = process.end()
     assert 79 == code

@@ -7,15 +7,14 @@ import re
 import shutil
 import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
-from redis_locks import Lock, inspection
+from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Terminal, locks
+from tests.support.breakers import stopped
+from tests.support.parties import waited_for
 from tests.support.world import granted, until
 
 LEFT = "\x1b[?25h\x1b[?1049l"
@@ -28,10 +27,8 @@ def test_the_screen_follows_the_locks_until_q(name: str) -> None:
         with Lock(f"{name}:1", label="nightly"):
             terminal.until_line("nightly")
         terminal.until_line("  0 locks")
-        terminal.type("q")
-        status, shown = terminal.end()
-        assert terminal.modes_before == terminal.modes
-    assert (0, True) == (status, shown.endswith(LEFT))
+        shown = terminal.quit()
+    assert shown.endswith(LEFT)
     assert "\x1b[?1049h" in shown
 
 
@@ -72,8 +69,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_again() -> None:
     with Terminal(main=_shell, PS1="ready> ") as terminal:
         terminal.until("ready> ")
         terminal.type(f"{command}\n")
-        terminal.until("q quit")
-        terminal.type("\x1a")
+        terminal.reply("q quit", "\x1a")
         terminal.until("Stopped")
         assert terminal.shown.rpartition("Stopped")[0].count(LEFT) == 1
         terminal.type("fg\n")
@@ -118,46 +114,34 @@ def test_keys_choose_a_lock_open_it_and_go_back(name: str) -> None:
 def test_a_force_release_asks_for_a_reason_names_whom_it_ends_and_asks_for_consent(
     name: str,
 ) -> None:
-    with Terminal("watch", f"{name}*", "--interval", "0.1") as terminal:
-        hold = granted(Lock(name, label="stuck").acquire())
-        waiting = threading.Thread(target=_take, args=(name,))
-        waiting.start()
-        until(lambda: (lock := inspection.lock(name)) is not None and lock.waiting == 1)
+    hold = granted(Lock(name, label="stuck").acquire())
+    with (
+        waited_for(name, "next one"),
+        Terminal("watch", f"{name}*", "--interval", "0.1") as terminal,
+    ):
         terminal.until_line("stuck")
         terminal.type("f")
         terminal.until(f"Why is lock '{name}' to be released? ")
         assert terminal.modes_before == terminal.modes
         terminal.type("\n")
         terminal.until("A force-release needs a reason; nothing was released.")
-        terminal.until("Press Enter to go back. ")
-        terminal.type("\n")
-        terminal.until("\x1b[?1049h", times=2)
-        terminal.type("f")
-        terminal.until("to be released? ", times=2)
+        terminal.reply("Press Enter to go back. ", "\n")
+        terminal.reply("\x1b[?1049h", "f", times=2)
         # Pasted: the end of a reason is no consent.
-        terminal.type("x" * 1023 + "\ny\n")
-        asked = terminal.until("[y/N] ")
+        terminal.reply("to be released? ", "x" * 1023 + "\ny\n", times=2)
+        asked = terminal.reply("[y/N] ", "\n")
         assert "1 waiting; next: next one on" in asked
-        terminal.type("\n")
         terminal.until("Aborted; nothing was released.")
         assert not hold.is_lost
-        terminal.until("to go back. ", times=2)
-        terminal.type("\n")
-        terminal.until("\x1b[?1049h", times=3)
-        terminal.type("f")
-        terminal.until("to be released? ", times=3)
-        terminal.type("paged\n")
-        terminal.until("[y/N] ", times=2)
-        terminal.type("y\n")
+        terminal.reply("to go back. ", "\n", times=2)
+        terminal.reply("\x1b[?1049h", "f", times=3)
+        terminal.reply("to be released? ", "paged\n", times=3)
+        terminal.reply("[y/N] ", "y\n", times=2)
         terminal.until("Fencing tokens below")
         until(lambda: hold.is_lost)
-        waiting.join()
-        terminal.until("to go back. ", times=3)
-        terminal.type("\n")
+        terminal.reply("to go back. ", "\n", times=3)
         terminal.until("\x1b[?1049h", times=4)
-        terminal.type("q")
-        status, shown = terminal.end()
-    assert (0, True) == (status, shown.endswith(LEFT))
+        assert terminal.quit().endswith(LEFT)
 
 
 def test_ctrl_c_at_the_question_of_a_force_release_goes_back_to_the_screen(name: str) -> None:
@@ -170,8 +154,7 @@ def test_ctrl_c_at_the_question_of_a_force_release_goes_back_to_the_screen(name:
         terminal.interrupt()
         terminal.until("\x1b[?1049h", times=2)
         assert not hold.is_lost
-        terminal.type("q")
-        assert 0 == terminal.end()[0]
+        terminal.quit()
 
 
 def test_a_force_release_says_so_while_the_server_does_not_answer(
@@ -182,31 +165,14 @@ def test_a_force_release_says_so_while_the_server_does_not_answer(
         Terminal("watch", "--interval", "3600", "--using", private_server.url) as terminal,
     ):
         terminal.until_line("stuck")
-        with frozen(private_server):
+        with stopped(private_server):
             terminal.type("f")
-            terminal.until("to be released? ")
-            terminal.type("paged\n")
+            terminal.reply("to be released? ", "paged\n")
             shown = terminal.until("to go back. ")
         assert re.search(r"(has not answered for|does not answer in) 2", shown)
         terminal.type("\n")
-        terminal.until("\x1b[?1049h", times=2)
-        terminal.type("q")
+        terminal.reply("\x1b[?1049h", "q", times=2)
         assert 0 == terminal.end()[0]
-
-
-@contextmanager
-def frozen(server: EmbeddedServer) -> Iterator[None]:
-    assert server.pid
-    os.kill(server.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(server.pid, signal.SIGCONT)
-
-
-def _take(name: str) -> None:
-    with Lock(name, wait=30, label="next one"):
-        pass
 
 
 def test_a_slash_filters_while_one_types(name: str) -> None:
@@ -253,8 +219,7 @@ def test_a_server_that_goes_and_comes_back_is_watched_on(private_server: Embedde
         terminal.until_frame(lambda frame: not any("reached" in line for line in frame))
         private_server.kill()
         terminal.until_line("cannot be reached")
-        terminal.type("q")  # is heard although the server is not
-        assert 0 == terminal.end()[0]
+        terminal.quit()  # is heard although the server is not
 
 
 @pytest.mark.parametrize("arguments", [[], ["--sort", "held"]])
