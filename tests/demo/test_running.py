@@ -24,7 +24,6 @@ from demo_project.bank.only_demo import only_demo
 from demo_project.bank.server import CannotMeasure, MeasuredServer
 from demo_project.bank.strategies import STRATEGIES
 from redis_locks.testing import override_locks
-from tests.support.benchmark import WorkerError
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -133,15 +132,6 @@ def test_of_two_comparisons_that_begin_at_once_one_runs(monkeypatch: pytest.Monk
         ended.set()
     assert [AlreadyRunning] == [type(start.exception()) for start in refused]
     assert 1 == Comparison.objects.count()
-
-
-def test_a_failed_run_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    error = WorkerError("Worker process 7 failed: out of money")
-    monkeypatch.setattr(runner, "measure", Mock(side_effect=error))
-    with pytest.raises(WorkerError):
-        runner.run(TINY)
-    run = Comparison.objects.get()
-    assert ("failed", str(error)) == (run.status, run.error)
 
 
 def test_a_run_says_that_it_was_the_measured_server_that_died(

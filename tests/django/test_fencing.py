@@ -53,10 +53,12 @@ def kept(database: str, model: Any = Counter, field: str = "value") -> list[tupl
     return list(rows_of(database, model).order_by("pk").values_list(field, "fence"))
 
 
-def upsert(rows: Any, hold: Hold | int, **values: int) -> Any:
-    counters = [Counter(name=name, value=value) for name, value in values.items()]
-    named = {"update_fields": ["value"], "unique_fields": ["name"]}
-    return rows.fenced(hold).bulk_create(counters, update_conflicts=True, **named)
+UPSERT = {"update_conflicts": True, "unique_fields": ["name"]}
+
+
+def upsert(rows: Any, hold: Hold | int, *values: tuple[str, int], **options: Any) -> Any:
+    counters = [Counter(name=name, value=value) for name, value in values]
+    return rows.fenced(hold).bulk_create(counters, update_fields=["value"], **UPSERT, **options)
 
 
 TOUCHES: dict[str, Callable[[Any, Any, Any], object]] = {
@@ -66,7 +68,7 @@ TOUCHES: dict[str, Callable[[Any, Any, Any], object]] = {
     "update": lambda rows, row, hold: rows.fenced(hold).update(value=F("value") + 1),
     "bulk update": lambda rows, row, hold: rows.fenced(hold).bulk_update([*rows], ["value"]),
     "delete all": lambda rows, row, hold: rows.fenced(hold).delete(),
-    "upsert": lambda rows, row, hold: upsert(rows, hold, other=5, row=7),
+    "upsert": lambda rows, row, hold: upsert(rows, hold, ("other", 5), ("row", 7)),
     "read": lambda rows, row, hold: rows.fenced(hold).get(pk=row.pk),
 }
 """What may be done to a row under a hold, or to all of them."""
@@ -187,12 +189,12 @@ def test_a_read_of_no_row_or_of_several_says_so_as_django_does(database: str, ol
 
 
 @contextmanager
-def before_the_first_update(database: str, work: Any) -> Iterator[None]:
-    """Do it when the first UPDATE is about to be sent, whatever was read before."""
+def before_query(database: str, fits: Callable[[str], bool], work: Any) -> Iterator[None]:
+    """Do it when the first query that fits is about to be sent, whatever was read before."""
     todo = [work]
 
     def wrapper(execute: Any, sql: str, *args: Any) -> Any:
-        if todo and sql.startswith("UPDATE"):
+        if todo and fits(sql):
             todo.pop()()
         return execute(sql, *args)
 
@@ -201,22 +203,17 @@ def before_the_first_update(database: str, work: Any) -> Iterator[None]:
     assert not todo
 
 
-@contextmanager
-def after_the_fences_are_written(database: str, work: Any) -> Iterator[None]:
-    """Do it after the first UPDATE and the query that looks for later fences."""
-    todo, seen = [work], 0
+def after_the_fences_are_written() -> Callable[[str], bool]:
+    """Fits what is sent after the first UPDATE and the query that looks for later fences."""
+    seen = 0
 
-    def wrapper(execute: Any, sql: str, *args: Any) -> Any:
+    def fits(sql: str) -> bool:
         nonlocal seen
         if sql.startswith("UPDATE") or (seen and not sql.startswith("SAVEPOINT")):
             seen += 1
-        if todo and seen > 2:
-            todo.pop()()
-        return execute(sql, *args)
+        return seen > 2
 
-    with connections[database].execute_wrapper(wrapper):
-        yield
-    assert not todo
+    return fits
 
 
 @pytest.mark.parametrize("late_work", ["delete", "bulk_update", "get"])
@@ -230,7 +227,7 @@ def test_a_row_that_a_later_hold_brings_into_the_filter_is_left_alone(
     def write() -> None:
         rows_of(database).fenced(newer).update(value=2)
 
-    with after_the_fences_are_written(database, write):
+    with before_query(database, after_the_fences_are_written(), write):
         if late_work == "delete":
             assert 0 == late.delete()[0]
         elif late_work == "bulk_update":
@@ -256,7 +253,8 @@ def test_a_child_s_row_that_a_later_hold_wrote_between_two_queries_is_refused(
         rows_of(database).fenced(newer).update(value=2)
 
     # The successor's write is in the same transaction here, and so undone with it.
-    with before_the_first_update(database, write), pytest.raises(StaleHold):
+    first = before_query(database, lambda sql: sql.startswith("UPDATE"), write)
+    with first, pytest.raises(StaleHold):
         late.get() if touch == "get" else late.update(value=1, note="late")
     assert 1 == rows.fenced(newer).update(value=3, note="new")
     assert ("new", 3) == rows.values_list("note", "value").get()
@@ -348,7 +346,7 @@ def test_the_fencing_token_of_a_force_release_shuts_out_the_late_holder_at_once(
 
 def test_an_upsert_inserts_and_updates_with_the_fencing_token(database: str, older: Hold) -> None:
     first = make(database, "a")
-    counters = upsert(rows_of(database), older, a=1, b=2)
+    counters = upsert(rows_of(database), older, ("a", 1), ("b", 2))
     assert [(1, older.fencing_token), (2, older.fencing_token)] == kept(database)
     assert first.pk == counters[0].pk
     assert {first.pk, counters[1].pk} == set(rows_of(database).values_list("pk", flat=True))
@@ -361,14 +359,7 @@ def test_of_several_upserts_of_one_row_the_last_counts(
 ) -> None:
     if there:
         make(database, "a")
-    counters = [Counter(name="a", value=value) for value in (1, 2, 3)]
-    rows_of(database).fenced(older).bulk_create(
-        counters,
-        batch_size,
-        update_conflicts=True,
-        update_fields=["value"],
-        unique_fields=["name"],
-    )
+    counters = upsert(rows_of(database), older, ("a", 1), ("a", 2), ("a", 3), batch_size=batch_size)
     assert [(3, older.fencing_token)] == kept(database)
     assert 1 == len({counter.pk for counter in counters})
 
@@ -376,23 +367,19 @@ def test_of_several_upserts_of_one_row_the_last_counts(
 def test_a_row_that_a_later_hold_inserts_before_the_upsert_is_not_overwritten(
     database: str, older: Hold, newer: Hold
 ) -> None:
-    todo = [lambda: Counter(name="b", value=9).save(hold=newer, using=database)]
+    def insert() -> None:
+        Counter(name="b", value=9).save(hold=newer, using=database)
 
-    def insert_first(execute: Any, sql: str, *args: Any) -> Any:
-        if todo and sql.startswith("INSERT"):
-            todo.pop()()
-        return execute(sql, *args)
-
-    with connections[database].execute_wrapper(insert_first), pytest.raises(StaleHold):
-        upsert(rows_of(database), older, a=1, b=2)
-    assert not todo
+    first = before_query(database, lambda sql: sql.startswith("INSERT"), insert)
+    with first, pytest.raises(StaleHold):
+        upsert(rows_of(database), older, ("a", 1), ("b", 2))
 
 
 @pytest.mark.parametrize(
     "options",
     [
         {"update_conflicts": True},
-        {"update_conflicts": True, "update_fields": ["fence"], "unique_fields": ["name"]},
+        UPSERT | {"update_fields": ["fence"]},
     ],
 )
 def test_an_upsert_needs_to_know_the_fields(
@@ -425,10 +412,7 @@ def guarded(database: str, **values: Any) -> Guarded:
         lambda row, rows: rows.all().delete(),
         lambda row, rows: rows.filter(pk=row.pk).bulk_update([row], ["number"]),
         lambda row, rows: rows.bulk_create(
-            [Guarded(name="row", number=9)],
-            update_conflicts=True,
-            update_fields=["number"],
-            unique_fields=["name"],
+            [Guarded(name="row", number=9)], update_fields=["number"], **UPSERT
         ),
         lambda row, rows: row.counter.guarded_set.clear(),
     ],
@@ -447,9 +431,7 @@ def test_writes_under_a_hold_are_accepted(database: str, older: Hold) -> None:
     rows.fenced(older).update(number=1)
     rows.select_for_lock().fenced(older).get(name="row")
     rows.fenced(older).bulk_update([row], ["number"])
-    rows.fenced(older).bulk_create(
-        [row], update_conflicts=True, update_fields=["number"], unique_fields=["name"]
-    )
+    rows.fenced(older).bulk_create([row], update_fields=["number"], **UPSERT)
     assert 1 == rows.fenced(older).delete()[0]
     other = guarded(database)
     other.delete(hold=older)
@@ -503,9 +485,7 @@ def test_an_upsert_that_other_columns_forbid_says_so(database: str, older: Hold)
     rows.create(name="first", number=1, counter=counter)
     other = Guarded(name="second", number=1, counter=counter)
     with pytest.raises(IntegrityError, match="by other columns"):
-        rows.fenced(older).bulk_create(
-            [other], update_conflicts=True, update_fields=["number"], unique_fields=["name"]
-        )
+        rows.fenced(older).bulk_create([other], update_fields=["number"], **UPSERT)
 
 
 def test_fenced_must_be_one_of_two_words() -> None:
