@@ -29,9 +29,9 @@ HOSTILE = [
 ]
 
 
-def staff(*codenames: str) -> Client:
+def staff(*codenames: str, name: str = "staff") -> Client:
     """A browser in which a staff member with these permissions is logged in."""
-    user = User.objects.create_user("staff", is_staff=True)
+    user = User.objects.create_user(name, is_staff=True)
     user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
     browser = Client()
     browser.force_login(user)

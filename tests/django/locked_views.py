@@ -161,6 +161,15 @@ def apis(**options: Any) -> Views:
     }
 
 
+def hides(view: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate without functools.wraps, so that Django opens the transaction around the lock."""
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        return view(*args, **kwargs)
+
+    return inner
+
+
 def urls(views: Mapping[str, Any]) -> list[URLPattern]:
     return [path(f"{kind}/<str:name>/", view) for kind, view in views.items()]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.test import override_settings
 
@@ -37,13 +38,7 @@ def told() -> Iterator[list[AlertEvent]]:
 
 
 def rules(*given: LockAlert) -> Any:
-    return override_settings(REDIS_LOCKS={**_configured(), "ALERTS": list(given)})
-
-
-def _configured() -> dict[str, Any]:
-    from django.conf import settings
-
-    return settings.REDIS_LOCKS
+    return override_settings(REDIS_LOCKS={**settings.REDIS_LOCKS, "ALERTS": list(given)})
 
 
 def states(events: list[AlertEvent]) -> list[tuple[str, str]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from itertools import product
-from time import monotonic
 from typing import Any
 
 import pytest
 import redis
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, connections, transaction
 from django.db.transaction import TransactionManagementError
@@ -18,15 +17,23 @@ from django.http import HttpRequest, HttpResponse
 from django.test import Client, override_settings
 from django.utils.decorators import method_decorator
 
-from redis_locks import Lock, LockLost, RedisLockMixin, redis_lock
+from redis_locks import LockLost, RedisLockMixin, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from tests.django import locked_views
-from tests.django.locked_views import Api, AsyncPlain, Plain, Views, doing, mixed, run, urls
-from tests.django.transactions import increment, values
+from tests.django.locked_views import (
+    Api,
+    AsyncPlain,
+    Plain,
+    Views,
+    doing,
+    hides,
+    mixed,
+    run,
+    urls,
+)
+from tests.django.transactions import increment, next_holder, values
 from tests.support import stored
-from tests.support.configuration import get_settings
-from tests.support.keys import lock_keys
-from tests.support.world import keys_of
+from tests.support.world import Observer, keys_of
 
 pytestmark = [
     pytest.mark.urls(__name__),
@@ -35,62 +42,31 @@ pytestmark = [
 ]
 
 
-class NextHolder(threading.Thread):
-    """Waits for the lock, and then looks with a connection of its own at what was committed."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(daemon=True)
-        self.lock_name = name
-        self.seen: list[int] | None = None
-
-    def run(self) -> None:
-        try:
-            with Lock(self.lock_name, wait=20):
-                self.seen = values("default", self.lock_name)
-        finally:
-            connections.close_all()
-
-
-waiting: dict[str, NextHolder] = {}
+waiting: dict[str, Future[list[int]]] = {}
+"""What the next holder of a lock sees."""
 
 
 @pytest.fixture(autouse=True)
-def working() -> Iterator[None]:
-    with doing(work):
-        yield
+def work(server_side: Observer) -> Iterator[Callable[[str], HttpResponse]]:
+    """Views write a row while the next holder waits in the queue."""
+
+    def write(name: str) -> HttpResponse:
+        increment("default", name)
+        waiting[name] = next_holder(server_side, "default", name)
+        return HttpResponse(str(connection.in_atomic_block))
+
+    with doing(write):
+        yield write
     waiting.clear()
 
 
-def work(name: str) -> HttpResponse:
-    """Write a row while the next holder waits in the queue."""
-    increment("default", name)
-    waiting[name] = NextHolder(name)
-    waiting[name].start()
-    lock = lock_keys(get_settings().prefix, 0, name).lock
-    deadline = monotonic() + 20
-    with redis.Redis.from_url(settings.REDIS_URL) as client:
-        while not stored.line(client, lock):
-            assert monotonic() < deadline, "the next holder never came"
-    return HttpResponse(str(connection.in_atomic_block))
-
-
-def seen_by_next_holder(name: str) -> list[int] | None:
-    waiting[name].join(30)
-    return waiting[name].seen
+def seen_by_next_holder(name: str) -> list[int]:
+    return waiting[name].result(30)
 
 
 def in_transaction(get_response: Callable[..., Any]) -> Callable[..., Any]:
     """A middleware whose transaction is around that of the view."""
     return transaction.atomic(get_response)
-
-
-def hides(view: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate without functools.wraps, so that Django opens the transaction around the lock."""
-
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        return view(*args, **kwargs)
-
-    return inner
 
 
 @redis_lock("{name}")
@@ -170,7 +146,9 @@ def test_so_it_does_below_a_middleware_that_opens_a_transaction(kind: str, name:
 
 
 @pytest.mark.parametrize("kind", ["function", "kept-function"])
-def test_an_error_rolls_back_before_the_lock_is_released(kind: str, name: str) -> None:
+def test_an_error_rolls_back_before_the_lock_is_released(
+    kind: str, name: str, work: Callable[[str], HttpResponse]
+) -> None:
     def fail(name: str) -> HttpResponse:
         work(name)
         raise RuntimeError("after the work")
@@ -202,16 +180,22 @@ def test_two_locks_around_a_view_open_one_transaction(name: str) -> None:
 # The commit guard
 
 
-def lose(name: str, lock: str) -> HttpResponse:
-    increment("default", name)
-    with redis.Redis.from_url(settings.REDIS_URL) as client:
+def losing(client: redis.Redis, lock: str) -> AbstractContextManager[None]:
+    """Views write a row, and lose that lock."""
+
+    def work(name: str) -> HttpResponse:
+        increment("default", name)
         stored.drop_holder(client, keys_of(lock).lock)
-    return HttpResponse()
+        return HttpResponse()
+
+    return doing(work)
 
 
 @pytest.mark.parametrize("kind", ["function", "mixin", *UNGUARDED])
-def test_a_view_whose_lock_is_lost_does_not_commit(kind: str, name: str) -> None:
-    with doing(lambda name: lose(name, name)), pytest.raises(LockLost):
+def test_a_view_whose_lock_is_lost_does_not_commit(
+    kind: str, name: str, client: redis.Redis
+) -> None:
+    with losing(client, name), pytest.raises(LockLost):
         post(kind, name)
     assert ([1] if kind in UNGUARDED else []) == values("default", name)
 
@@ -219,8 +203,10 @@ def test_a_view_whose_lock_is_lost_does_not_commit(kind: str, name: str) -> None
 @pytest.mark.parametrize(
     ("kind", "place"), [*product(STACKED, ["outer:", ""]), ("stacked", "middle:")]
 )
-def test_all_locks_of_a_view_are_verified(name: str, kind: str, place: str) -> None:
-    with doing(lambda name: lose(name, f"{place}{name}")), pytest.raises(LockLost):
+def test_all_locks_of_a_view_are_verified(
+    name: str, kind: str, place: str, client: redis.Redis
+) -> None:
+    with losing(client, f"{place}{name}"), pytest.raises(LockLost):
         post(kind, name)
     assert [] == values("default", name)
 

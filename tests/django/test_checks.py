@@ -23,6 +23,7 @@ from rest_framework.viewsets import ViewSet
 
 from redis_locks import Lock, RedisLockMixin, Semaphore, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
+from tests.django.locked_views import hides
 from tests.support.checks import check_lock_names, check_servers, check_settings, check_views
 from tests.support.connections import resolve
 
@@ -344,13 +345,6 @@ def test_a_viewset_s_route_that_takes_the_lock_is_looked_at() -> None:
 
 
 # manage.py check: which views release a lock before COMMIT
-
-
-def hides(view: Callable[..., Any]) -> Callable[..., Any]:
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        return view(*args, **kwargs)
-
-    return inner
 
 
 def shows(view: Callable[..., Any]) -> Callable[..., Any]:
