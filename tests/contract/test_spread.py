@@ -20,7 +20,6 @@ from redis_locks import (
     LockNotAvailable,
     inspection,
 )
-from redis_locks.inspection import LockInfo
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.interrupts import interrupt, renewed, until_background_is_done
@@ -47,26 +46,23 @@ def own_partitions(name: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def names() -> Names:
-    """A lock of each of the first three partitions."""
+def names(own_partitions: None) -> Iterator[Names]:
+    """A lock of each of the first three partitions; none is in use when the test has ended."""
     found = {partition_of(f"lock:{i}", PARTITIONS): f"lock:{i}" for i in range(50)}
-    return found[0], found[1], found[2]
+    yield found[0], found[1], found[2]
+    assert [] == in_use()
 
 
-def info(name: str) -> LockInfo | None:
-    return inspection.lock(name)
-
-
-def until_waiters(name: str, count: int = 1) -> None:
-    def waiting() -> int:
-        found = info(name)
-        return found.waiting if found else 0
-
-    until(lambda: waiting() == count)
+def until_waiters(name: str) -> None:
+    until(lambda: (found := inspection.lock(name)) is not None and found.waiting == 1)
 
 
 def in_use() -> list[str]:
     return [lock.name for lock in inspection.locks()]
+
+
+def modes_in_redis() -> set[str]:
+    return {holder.mode for lock in inspection.locks() for holder in lock.holders}
 
 
 def lease_ends(client: redis.Redis, prefix: str, name: str) -> Any:
@@ -85,7 +81,6 @@ def test_the_set_is_held_and_released_as_one(world: World, names: Names, mode: A
         assert ", ".join(reversed(names)) == hold.name
 
     world.block(Lock(*reversed(names), mode=mode), body)
-    assert [] == in_use()
 
 
 @pytest.mark.parametrize("taken", [0, 1, 2])
@@ -122,7 +117,6 @@ def test_it_is_granted_when_the_last_of_them_is_free(world: World, names: Names)
     hold = granted(waiter.result(PATIENCE))
     assert sorted(names) == in_use()
     world.release(hold)
-    assert [] == in_use()
 
 
 def test_sets_in_opposite_orders_do_not_deadlock(world: World, names: Names) -> None:
@@ -134,7 +128,6 @@ def test_sets_in_opposite_orders_do_not_deadlock(world: World, names: Names) -> 
     ]
     for worker in workers:
         worker.result(PATIENCE)
-    assert [] == in_use()
 
 
 def test_a_cancelled_wait_gives_back_what_was_acquired(tasks: Tasks, names: Names) -> None:
@@ -180,7 +173,6 @@ def test_an_interrupt_gives_back_what_was_acquired(
     interrupt_the_second(monkeypatch, script, when)
     with pytest.raises(KeyboardInterrupt):
         Lock(*names).acquire()
-    assert [] == in_use()
 
 
 def test_what_is_held_is_renewed_while_the_rest_is_waited_for(
@@ -198,7 +190,6 @@ def test_what_is_held_is_renewed_while_the_rest_is_waited_for(
     until(lambda: hold.is_lost)
     with pytest.raises(LockLost):
         world.release(hold)
-    assert [] == in_use()
 
 
 def test_it_is_lost_if_one_of_its_locks_is(world: World, names: Names) -> None:
@@ -212,7 +203,6 @@ def test_it_is_lost_if_one_of_its_locks_is(world: World, names: Names) -> None:
         hold.check()
     with pytest.raises(LockLost):
         world.release(hold)
-    assert [] == in_use()
 
 
 def test_it_starts_anew_when_one_is_lost_while_the_rest_is_waited_for(
@@ -242,7 +232,6 @@ def test_it_is_lost_at_once_when_no_time_is_left_to_start_anew(
     calls.intercept(monkeypatch, "raise_fence", after_a_force_release)
     with pytest.raises(LockLost, match="lost in part"):
         world.acquire(Lock(*names), wait=0)
-    assert [] == in_use()
 
 
 def test_extend_is_of_all(world: World, name: str, names: Names, client: redis.Redis) -> None:
@@ -287,7 +276,6 @@ def test_it_is_upgraded_and_downgraded_as_one(world: World, names: Names) -> Non
     other = held(world, Lock(*names, mode="shared", wait=0))
     world.release(other)
     world.release(hold)
-    assert [] == in_use()
 
 
 @pytest.mark.usefixtures("interrupted_downgrade")
@@ -308,12 +296,11 @@ def test_an_upgrade_that_fails_leaves_all_shared(world: World, names: Names) -> 
     with pytest.raises(LockNotAvailable):
         world.do(hold, "upgrade", wait=0)
     assert "shared" == hold.mode
-    assert {"shared"} == {holder.mode for lock in inspection.locks() for holder in lock.holders}
+    assert {"shared"} == modes_in_redis()
     hold.check()
     world.release(other)
     world.do(hold, "upgrade", wait=0)
     world.release(hold)
-    assert [] == in_use()
 
 
 def test_an_upgrade_whose_last_step_fails_leaves_all_shared(
@@ -329,14 +316,10 @@ def test_an_upgrade_whose_last_step_fails_leaves_all_shared(
         calls.intercept(patched, "raise_fence", unreachable)
         with pytest.raises(LockBackendError, match="no answer"):
             world.do(hold, "upgrade", wait=0)
-    assert {"shared"} == {holder.mode for lock in inspection.locks() for holder in lock.holders}
+    assert {"shared"} == modes_in_redis()
     world.do(hold, "upgrade", wait=0)
     assert "exclusive" == hold.mode
     world.release(hold)
-
-
-def modes_in_redis() -> set[str]:
-    return {holder.mode for lock in inspection.locks() for holder in lock.holders}
 
 
 def test_a_nested_block_upgrades_and_the_outer_one_downgrades(names: Names) -> None:
@@ -376,7 +359,6 @@ def test_a_nested_upgrade_that_is_refused_leaves_all_shared(
         assert {"shared"} == modes_in_redis()
         outer.check()
     world.release(other)
-    assert [] == in_use()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -390,7 +372,6 @@ def test_an_interrupt_in_a_nested_upgrade_leaves_all_shared(
             Lock(*names).acquire(wait=0)
         assert {"shared"} == {outer.mode, *modes_in_redis()}
         outer.check()
-    assert [] == in_use()
 
 
 def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.Redis) -> None:
@@ -400,7 +381,6 @@ def test_what_needs_one_step_says_so(world: World, names: Names, client: redis.R
     world.release(hold)
     with pytest.raises(ValueError, match="in several partitions and read= reaches only one"):
         world.acquire(Lock(*names, read=[("GET", "x")]))
-    assert [] == in_use()
 
 
 def test_a_hold_that_is_dropped_warns_once(names: Names) -> None:
@@ -439,7 +419,6 @@ def test_who_holds_the_set_takes_some_or_all_of_it_again(names: Names, *, renew:
         assert all(leases.is_renewed(part) for part in outer.parts)  # type: ignore[attr-defined]
         outer.extend(90)
         assert outer.remaining > 80
-    assert [] == in_use()
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -473,3 +452,5 @@ def test_a_refused_set_closes_nothing_for_a_while_as_nobody_worked(
     world.release(other)
     world.block(Lock(*names, at_least=60), lambda hold: hold.check())
     assert sorted(names) == in_use()
+    for each in names:
+        inspection.force_release(each)

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.ports import free_ports
+
 
 @contextmanager
 def served(url: str, database: Path) -> Iterator[str]:
     """Serve the site over the Redis server at `url`; yields its address. See admin_site.py."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     with subprocess.Popen(
         [sys.executable, "-u", str(Path(__file__).with_name("admin_site.py")), str(port)],
         env={**os.environ, "REDIS_URL": url, "DEMO_DATABASE": str(database)},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,19 +11,13 @@ from django.test import override_settings
 
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
+from tests.ports import free_ports
 from tests.support import diagnosis
 from tests.support.breakers import breaker_at, open_it, stopped
 from tests.support.checks import SHARED_WITH_CACHE
 from tests.support.diagnosis import Level, as_user, client, found, levels, running, server_checks
 from tests.support.statistics import flush
 from tests.support.world import until
-
-
-def free_port() -> int:
-    # A cluster's bus listens 10000 above.
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-    return port if port < 50_000 else port - 20_000
 
 
 def test_a_server_with_an_append_only_file_and_no_cache_is_all_right() -> None:
@@ -95,7 +88,7 @@ def test_a_server_that_takes_no_writes_lacks_no_feature(option: tuple[str, ...])
 
 @pytest.mark.long
 def test_replicas_want_min_replicas_to_write() -> None:
-    port = free_port()
+    (port,) = free_ports(1)
     with (
         running("--port", str(port), "--bind", "127.0.0.1") as primary,
         running("--replicaof", "127.0.0.1", str(port)),
@@ -129,7 +122,7 @@ def test_a_shared_cache_is_no_warning_to_whoever_has_silenced_that(settings: Any
 
 @pytest.mark.long
 def test_a_cluster_without_slots_is_an_error_and_with_all_of_them_a_warning() -> None:
-    port = str(free_port())
+    port = str(*free_ports(1))
     with running("--cluster-enabled", "yes", "--port", port, "--bind", "127.0.0.1") as node:
         assert Level.ERROR is found(node.url)["cluster"].level
         with node.client() as admin:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,6 +19,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from redis_locks import DeadlockDetected, Lock, LockLost, inspection
 from redis_locks.integrations.prometheus import PrometheusMetrics, ServerMetrics
 from tests.elsewhere import in_thread
+from tests.ports import free_ports
 from tests.signals.conftest import deadlocked
 from tests.support.parties import held, waited_for
 from tests.support.waiting import until
@@ -59,16 +59,6 @@ class Server:
     def rules(self) -> list[Any]:
         return [rule for group in self.get("rules")["groups"] for rule in group["rules"]]
 
-    def firing(self) -> set[str]:
-        return {rule["name"] for rule in self.rules() if rule["state"] == "firing"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
 
 @pytest.fixture
 def prometheus(tmp_path: Path) -> Iterator[Server]:
@@ -79,7 +69,7 @@ def prometheus(tmp_path: Path) -> Iterator[Server]:
     exporter, thread = start_http_server(0, "127.0.0.1", registry)
     config = tmp_path / "prometheus.yml"
     config.write_text(SCRAPED % (FILES / "alerts.yml", exporter.server_port))
-    port = free_port()
+    (port,) = free_ports(1)
     assert PROMETHEUS
     with (tmp_path / "log").open("w") as log:
         process = subprocess.Popen(
