@@ -161,6 +161,14 @@ def apis(**options: Any) -> Views:
     }
 
 
+def under(*decorators: Any, method: str, base: type[View]) -> Any:
+    """A view whose class has this method under decorators, or lists of them, the outermost first."""
+    found = type("Decorated", (base,), {})
+    for decorator in reversed(decorators):
+        found = method_decorator(decorator, name=method)(found)
+    return found.as_view()  # type: ignore[attr-defined]
+
+
 def hides(view: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate without functools.wraps, so that Django opens the transaction around the lock."""
 

@@ -23,7 +23,7 @@ from rest_framework.viewsets import ViewSet
 
 from redis_locks import Lock, RedisLockMixin, Semaphore, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
-from tests.django.locked_views import hides
+from tests.django.locked_views import hides, under
 from tests.support.checks import check_lock_names, check_servers, check_settings, check_views
 from tests.support.connections import resolve
 
@@ -252,16 +252,6 @@ class ReadOnly(RedisLockMixin, View):
         return HttpResponse()
 
 
-@method_decorator(redis_lock("account:{pk}"), name="dispatch")
-class Decorated(Handling): ...
-
-
-@method_decorator([redis_lock("account:{pk}"), never_cache], name="post")
-class DecoratedByAList(View):
-    def post(self, request: HttpRequest, pk: int) -> HttpResponse:
-        return HttpResponse()
-
-
 class Handler(View):
     @method_decorator(redis_lock("account:{key}"))
     def post(self, request: HttpRequest, pk: int) -> HttpResponse:
@@ -272,7 +262,9 @@ def plain(request: HttpRequest, **kwargs: Any) -> HttpResponse:
     return HttpResponse()
 
 
-keywords = redis_lock("account:{pk}")(plain)
+by_pk = redis_lock("account:{pk}")
+keywords = by_pk(plain)
+of_class = under(by_pk, method="dispatch", base=Handling)
 
 
 @redis_lock("account:{pk}")
@@ -300,7 +292,7 @@ def messages(*patterns: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "view", [ByKey.as_view(), Decorated.as_view(), keywords, ByKey.as_view(lock_name="x:{pk}")]
+    "view", [ByKey.as_view(), of_class, keywords, ByKey.as_view(lock_name="x:{pk}")]
 )
 def test_a_field_that_the_url_does_not_give_is_found(view: Any) -> None:
     (message,) = messages(path("accounts/<int:account_id>/", view))
@@ -309,7 +301,13 @@ def test_a_field_that_the_url_does_not_give_is_found(view: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "view", [ByKey.as_view(), Decorated.as_view(), DecoratedByAList.as_view(), keywords]
+    "view",
+    [
+        ByKey.as_view(),
+        of_class,
+        under([by_pk, never_cache], method="post", base=Handling),
+        keywords,
+    ],
 )
 def test_what_the_url_its_prefix_or_its_extra_arguments_give_is_fine(view: Any) -> None:
     assert [] == messages(
@@ -381,34 +379,14 @@ class APISet(RedisLockAPIMixin, ViewSet):
         return HttpResponse()
 
 
-@method_decorator(redis_lock("dispatch", scope="block"), name="dispatch")
-class Dispatch(Handling): ...
-
-
-@method_decorator(redis_lock("dispatch", scope="block"), name="dispatch")
-class MixedDispatch(Mixed): ...
-
-
-@method_decorator([hides, redis_lock("post", scope="block")], name="post")
-class Post(Handling): ...
-
-
 class Overrides(Mixed):
     def dispatch(self, *args: Any, **kwargs: Any) -> Any:
         return super().dispatch(*args, **kwargs)
 
 
-@method_decorator(hides, name="dispatch")
-class DecoratedOverrides(Overrides): ...
-
-
 class APIOverrides(APISet):
     def dispatch(self, *args: Any, **kwargs: Any) -> Any:
         return super().dispatch(*args, **kwargs)
-
-
-@method_decorator(csrf_exempt, name="dispatch")
-class Exempt(Mixed): ...
 
 
 async def coroutine(request: HttpRequest) -> HttpResponse:
@@ -444,7 +422,10 @@ def found(view: Any) -> list[str]:
         (redis_lock("outer")(hides(block)), "redis_lock('block')"),
         (hides(Semaphore("permits", 3, scope="block")(plain)), "Semaphore('permits')"),
         (redis_lock("outer")(by_hand(plain)), "Lock('by hand')"),
-        (Post.as_view(), "redis_lock('post')"),
+        (
+            under([hides, redis_lock("post", scope="block")], method="post", base=Handling),
+            "redis_lock('post')",
+        ),
         (APISet.as_view({"post": "work"}), "redis_lock('action')"),
         (hides(Mixed.as_view(lock_scope="block")), "the lock of Mixed"),
         (hides(Mixed.as_view(lock_database="other")), "the lock of Mixed"),
@@ -465,8 +446,8 @@ def test_a_lock_that_ends_before_commit_is_found(view: Any, lock: str) -> None:
         shows(block),
         transaction.non_atomic_requests(hides(block)),
         Mixed.as_view(),
-        Dispatch.as_view(),
-        MixedDispatch.as_view(),
+        under(redis_lock("dispatch", scope="block"), method="dispatch", base=Handling),
+        under(redis_lock("dispatch", scope="block"), method="dispatch", base=Mixed),
         Mixed.as_view(lock_scope="transaction"),
         hides(redis_lock("coroutine")(coroutine)),
     ],
@@ -518,7 +499,7 @@ def test_the_mixin_s_lock_is_kept_by_all_databases_or_by_the_one_that_it_names(
     "view",
     [
         Overrides.as_view(),
-        DecoratedOverrides.as_view(),
+        under(hides, method="dispatch", base=Overrides),
         redis_lock("outer")(Overrides.as_view()),
         APIOverrides.as_view({"post": "create"}),
     ],
@@ -538,7 +519,7 @@ def test_a_dispatch_around_the_mixin_s_is_found(view: Any, monkeypatch: pytest.M
     [
         Mixed.as_view(),
         APISet.as_view({"post": "create"}),
-        Exempt.as_view(),
+        under(csrf_exempt, method="dispatch", base=Mixed),
         hides(Overrides.as_view()),
         Overrides.as_view(lock_scope="transaction"),
         transaction.non_atomic_requests(Overrides.as_view()),

@@ -41,6 +41,7 @@ from tests.django.locked_views import (
     mixed,
     run,
     state,
+    under,
 )
 from tests.support.checks import check_view_order
 
@@ -294,14 +295,6 @@ def view_of(name: str, *bases: type, **members: Any) -> Any:
     return type(name, bases, {"lock_name": "x", **members}).as_view()  # type: ignore[attr-defined]
 
 
-def decorated(method: str, *decorators: Any, base: type = Posting) -> Any:
-    """A view class's method under decorators, or lists of them, the outermost first."""
-    found = type("Decorated", (base,), {})
-    for decorator in reversed(decorators):
-        found = method_decorator(decorator, name=method)(found)
-    return found.as_view()  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     ("view", "advice"),
     [
@@ -322,19 +315,19 @@ def decorated(method: str, *decorators: Any, base: type = Posting) -> Any:
         ),
         (view_of("V", RedisLockMixin, APIView, post=done), "class V(RedisLockAPIMixin, ...)"),
         (
-            decorated("dispatch", LOCKED, base=APIView),
+            under(LOCKED, method="dispatch", base=APIView),
             "Use RedisLockAPIMixin in place of redis_lock('x')",
         ),
         (
-            decorated("dispatch", LOCKED, base=type("Login", (LoginRequiredMixin, View), {})),
+            under(LOCKED, method="dispatch", base=type("Login", (LoginRequiredMixin, View), {})),
             "Decorate the handlers, such as post(), with redis_lock('x')",
         ),
         *(
             (view, "below the decorator that checks permissions")
             for view in (
-                decorated("dispatch", LOCKED, login_required),
-                decorated("dispatch", [LOCKED, never_cache, login_required]),
-                decorated("post", LOCKED, login_required),
+                under(LOCKED, login_required, method="dispatch", base=Posting),
+                under([LOCKED, never_cache, login_required], method="dispatch", base=Posting),
+                under(LOCKED, login_required, method="post", base=Posting),
                 LOCKED(login_required(done)),
             )
         ),
@@ -353,15 +346,15 @@ def test_a_lock_before_the_check_of_permissions_is_found(view: Any, advice: str)
     "view",
     [
         view_of("AccessFirst", UserPassesTestMixin, RedisLockMixin, Posting),
-        decorated("post", LOCKED, base=type("Login", (LoginRequiredMixin, Posting), {})),
+        under(LOCKED, method="post", base=type("Login", (LoginRequiredMixin, Posting), {})),
         user_passes_test(bool)(LOCKED(done)),
         api_view(["POST"])(LOCKED(done)),
         Prefixes.as_view({"post": "create"}),
         Default.as_view(),
         UnderLogin.as_view(),
-        decorated("dispatch", login_required, LOCKED),
-        decorated("dispatch", [never_cache, login_required, LOCKED]),
-        decorated("post", login_required, LOCKED),
+        under(login_required, LOCKED, method="dispatch", base=Posting),
+        under([never_cache, login_required, LOCKED], method="dispatch", base=Posting),
+        under(login_required, LOCKED, method="post", base=Posting),
     ],
 )
 def test_a_lock_after_the_check_of_permissions_is_right(view: Any) -> None:
