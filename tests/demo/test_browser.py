@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,13 +25,31 @@ def with_arguments(*arguments: str) -> pytest.MarkDecorator:
 QUICK = with_arguments("--strategies", "redis_lock", "--accounts", "hot")
 
 
-def open_page(browser: Browser, site: Site, problems: list[str], **options: Any) -> Page:
-    page = new_page(browser, problems, **options)
-    page.goto(site.url)
-    page.click("nav >> text=Comparison")
-    log_in(page, site.password)
-    page.wait_for_selector("html[data-charts-drawn='2']")
-    return page
+class Visit:
+    """Pages of the site, and everything that the browser complained about."""
+
+    def __init__(self, browser: Browser, site: Site) -> None:
+        self._browser, self.site = browser, site
+        self.problems: list[str] = []
+
+    def open(self, path: str = "", **options: Any) -> Page:
+        page = new_page(self._browser, self.problems, **options)
+        page.goto(f"{self.site.url}{path}")
+        return page
+
+    def comparison(self, **options: Any) -> Page:
+        page = self.open(**options)
+        page.click("nav >> text=Comparison")
+        log_in(page, self.site.password)
+        page.wait_for_selector("html[data-charts-drawn='2']")
+        return page
+
+
+@pytest.fixture
+def visit(browser: Browser, site: Site) -> Iterator[Visit]:
+    made = Visit(browser, site)
+    yield made
+    assert [] == made.problems
 
 
 def figures(page: Page) -> int:
@@ -46,9 +65,8 @@ def start(page: Page, **values: str) -> None:
     page.wait_for_selector("#running progress")
 
 
-def test_a_comparison_is_started_followed_and_drawn(browser: Browser, site: Site) -> None:
-    problems: list[str] = []
-    page = open_page(browser, site, problems)
+def test_a_comparison_is_started_followed_and_drawn(visit: Visit) -> None:
+    page = visit.comparison()
     assert figures(page) == 2 * len(available())
 
     start(page, workers="1 2", seconds="0.1", rounds="1")
@@ -93,14 +111,13 @@ def test_a_comparison_is_started_followed_and_drawn(browser: Browser, site: Site
     assert "comparison-2.csv" == download.value.suggested_filename
     page.click("#repeat")
     assert "1 2" == page.input_value("#id_workers")
-    assert [] == problems
 
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_axe_finds_no_serious_violation_in_light_and_dark(browser: Browser, site: Site) -> None:
+def test_axe_finds_no_serious_violation_in_light_and_dark(visit: Visit) -> None:
     # axe itself does what the policy forbids.
-    page = open_page(browser, site, [], bypass_csp=True)
+    page = visit.comparison(bypass_csp=True)
     found = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -117,15 +134,13 @@ def test_axe_finds_no_serious_violation_in_light_and_dark(browser: Browser, site
     assert [] == found
 
 
-def test_following_ends_with_the_run_s_row_and_with_the_session(
-    browser: Browser, site: Site
-) -> None:
-    page = open_page(browser, site, [])
+def test_following_ends_with_the_run_s_row_and_with_the_session(visit: Visit) -> None:
+    page = visit.comparison()
     for last, said in (
         (delete_the_run, "it was deleted"),
         (lambda page: page.context.clear_cookies(), "you are logged out"),
     ):
-        page.goto(f"{site.url}admin/bank/comparison/")
+        page.goto(f"{visit.site.url}admin/bank/comparison/")
         start(page, workers="1", seconds="9", rounds="2")
         last(page)
         page.wait_for_selector(f"#running-text >> text=/No more news: {said}/")
@@ -137,6 +152,7 @@ def test_following_ends_with_the_run_s_row_and_with_the_session(
             return planned;
         }"""
         assert page.evaluate(planned) == 0
+    visit.problems.clear()  # the browser complains about what there is no more
 
 
 def delete_the_run(page: Page) -> None:
@@ -153,10 +169,8 @@ WIDEST = "document.documentElement.scrollWidth"
 
 
 @QUICK
-def test_money_is_sent_and_raced_with_the_keyboard(browser: Browser, site: Site) -> None:
-    problems: list[str] = []
-    page = new_page(browser, problems, viewport={"width": 360, "height": 800})
-    page.goto(site.url)
+def test_money_is_sent_and_raced_with_the_keyboard(visit: Visit) -> None:
+    page = visit.open(viewport={"width": 360, "height": 800})
     page.focus("#transfer input[name$=amount]")
     page.keyboard.press("Control+A")
     page.keyboard.type("12.34")
@@ -173,34 +187,26 @@ def test_money_is_sent_and_raced_with_the_keyboard(browser: Browser, site: Site)
     page.keyboard.press("Enter")
     assert page.locator("#result details tbody tr").count() == 100
     assert page.evaluate(WIDEST) == 360
-    assert problems == []
 
 
 @QUICK
-def test_balances_follow_what_happens_elsewhere_and_a_lost_network_is_said(
-    browser: Browser, site: Site
-) -> None:
-    problems: list[str] = []
-    page = new_page(browser, problems, bypass_csp=True)
-    page.goto(site.url)
-    other = new_page(browser, problems)
-    other.goto(site.url)
-    other.click("#transfer button")
+def test_balances_follow_what_happens_elsewhere_and_a_lost_network_is_said(visit: Visit) -> None:
+    page = visit.open(bypass_csp=True)
+    visit.open().click("#transfer button")
     page.wait_for_selector("#accounts >> text=999.00")
-    assert problems == []
+    assert visit.problems == []
     page.context.set_offline(True)
     page.wait_for_selector("[data-banner] >> text=Your browser has no network connection.")
     assert serious(page) == []
     page.context.set_offline(False)
     page.wait_for_selector("[data-state='live']")  # it asks at once
     assert not page.is_visible("[data-banner]")
+    visit.problems.clear()  # the browser complains about requests without a network
 
 
 @QUICK
-def test_no_page_loads_again_under_a_keyboard(browser: Browser, site: Site) -> None:
-    problems: list[str] = []
-    page = new_page(browser, problems)
-    page.goto(f"{site.url}problems/")
+def test_no_page_loads_again_under_a_keyboard(visit: Visit) -> None:
+    page = visit.open("problems/")
     page.click("text=Lose a reply")
     page.wait_for_selector("#run-title >> text=under way")
     loads: list[str] = []
@@ -210,7 +216,7 @@ def test_no_page_loads_again_under_a_keyboard(browser: Browser, site: Site) -> N
     assert "Cut the connection" == page.evaluate("document.activeElement.textContent")
     page.wait_for_selector("[data-state='over']")
     assert "the result is here" in (page.text_content("[data-said]") or "")
-    page.goto(f"{site.url}failover/")
+    page.goto(f"{visit.site.url}failover/")
     page.click("text=Start three workers")
     page.wait_for_selector(".state.working", timeout=60_000)
     loads.clear()
@@ -220,30 +226,36 @@ def test_no_page_loads_again_under_a_keyboard(browser: Browser, site: Site) -> N
     assert "kill-3" == page.evaluate("document.activeElement.id")
     page.wait_for_selector("[data-state='over']", timeout=60_000)
     assert [] == loads
-    assert problems == []
+
+
+LONG = 150_000
+"""Milliseconds for what takes a second or two, and far longer while tests of other workers have the
+processors.
+"""
+
+
+STATIONS = {
+    "": ("#transfer button", ".messages >> text=alice paid bob 1.00."),
+    "problems/": ("text=Freeze the holder", "#course-book >> text=Overdrawn by 30.00"),
+    "ledger/": (
+        "text=Lose replies and kill workers",
+        "#way-redis_lock >> text=120 of 120, each once",
+    ),
+    "failover/": ("text=Start three workers", "#job >> text=DONE by attempt 1"),
+    "tellers/": ("text=Open the branch", "#branch >> text=3 of 3"),
+}
+"""What to press on the pages, in the order of the tour, and what is seen then."""
 
 
 @QUICK
-@pytest.mark.parametrize(
-    ("path", "button", "shown"),
-    [
-        ("", "#transfer button", ".messages"),
-        ("tellers/", "text=Open the branch", "#branch >> text=3 of 3"),
-        ("failover/", "text=Start three workers", ".state.working"),
-        ("ledger/", "text=Lose replies and kill workers", "#way-redis_lock >> text=each once"),
-        ("problems/", "text=Cut the connection", "#course-redis_lock >> text=Every cent is right."),
-    ],
-)
-def test_a_page_fits_a_phone_and_axe_finds_nothing(
-    browser: Browser, site: Site, path: str, button: str, shown: str
-) -> None:
-    problems: list[str] = []
+@pytest.mark.parametrize("path", STATIONS)
+def test_a_page_fits_a_phone_and_axe_finds_nothing(visit: Visit, path: str) -> None:
     # axe itself does what the policy forbids.
-    page = new_page(browser, problems, viewport=PHONE, bypass_csp=True)
-    page.goto(f"{site.url}{path}")
+    page = visit.open(path, viewport=PHONE, bypass_csp=True)
+    button, seen = STATIONS[path]
     page.focus(button)
     page.keyboard.press("Enter")
-    page.wait_for_selector(shown, timeout=60_000)
+    page.wait_for_selector(seen, timeout=60_000)
     check_in_both_schemes(page)
     if path:
         page.wait_for_selector("[data-state='over']", timeout=60_000)
@@ -251,7 +263,6 @@ def test_a_page_fits_a_phone_and_axe_finds_nothing(
         page.click("#race button")
     page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     check_in_both_schemes(page)
-    assert [] == problems
 
 
 def check_in_both_schemes(page: Page) -> None:
@@ -261,34 +272,19 @@ def check_in_both_schemes(page: Page) -> None:
         assert [] == serious(page)
 
 
-LONG = 150_000
-"""Milliseconds for what takes a second or two, and far longer while tests of other workers have the
-processors.
-"""
-
-
-STATIONS = (
-    ("#transfer button", ".messages >> text=alice paid bob 1.00."),
-    ("text=Freeze the holder", "#course-book >> text=Overdrawn by 30.00"),
-    ("text=Lose replies and kill workers", "#way-redis_lock >> text=120 of 120, each once"),
-    ("text=Start three workers", "#job >> text=DONE by attempt 1"),
-    ("text=Open the branch", "#branch >> text=3 of 3"),
-)
-"""What to press on the pages that come first, and what is seen then."""
-
-
 @with_arguments("--strategies", "optimistic", "redis_lock", "--table-seconds", "0.05")
 @pytest.mark.timeout(600)
-def test_the_tour_can_be_walked(browser: Browser, site: Site) -> None:
-    problems: list[str] = []
-    page = new_page(browser, problems)
-    *pages, comparison, start, locks = re.findall(r"^ \d\. (\S+)$", site.said, re.MULTILINE)
-    for address, (button, seen) in zip(pages, STATIONS, strict=True):
+def test_the_tour_can_be_walked(visit: Visit) -> None:
+    page = visit.open()
+    told = re.findall(r"^ \d\. (\S+)$", visit.site.said, re.MULTILINE)
+    *pages, comparison, start, locks = told
+    for address, (path, (button, seen)) in zip(pages, STATIONS.items(), strict=True):
+        assert address == f"{visit.site.url}{path}"
         page.goto(address)
         page.click(button)
         page.wait_for_selector(seen, timeout=LONG)
     page.goto(comparison)
-    log_in(page, site.password)
+    log_in(page, visit.site.password)
     read_the_comparison(page)
     page.goto(start)
     page.fill("#id_workers", "2 3")
@@ -303,7 +299,6 @@ def test_the_tour_can_be_walked(browser: Browser, site: Site) -> None:
     see_how_it_ended(page)
     page.wait_for_selector(".bank-ended")
     assert "admin cancelled Comparison" in page.inner_text(".bank-ended")
-    assert [] == problems
 
 
 def read_the_comparison(page: Page) -> None:

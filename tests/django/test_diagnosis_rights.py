@@ -8,9 +8,15 @@ import pytest
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import scripts
-from tests.support.diagnosis import Level, as_user, found, levels, rights, running
+from tests.support.diagnosis import Finding, Level, as_user, found, levels, rights, running
 
 pytestmark = pytest.mark.ci
+
+
+def obey(server: EmbeddedServer, finding: Finding) -> None:
+    """Run the command that is to fix it."""
+    with server.client() as admin:
+        admin.execute_command(*finding.fix.split())
 
 
 def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:
@@ -20,8 +26,7 @@ def test_a_user_who_lacks_rights_gets_the_rule_that_gives_them() -> None:
         assert Level.ERROR is finding.level
         assert "User 'app' lacks the right to PUBLISH, ZADD with" in finding.message
         assert "error" == levels(using)["locking"]
-        with server.client() as admin:
-            admin.execute_command(*finding.fix.split())
+        obey(server, finding)
         assert {} == levels(using)
 
 
@@ -32,23 +37,18 @@ def test_rights_that_only_some_parts_need_are_a_warning(private_server: Embedded
     assert Level.WARNING is finding.level
     assert re.search(r"can use locks, but lacks rights for optimistic \(.*WATCH", finding.message)
     assert Level.OK is found(using)["locking"].level
-    with private_server.client() as admin:
-        admin.execute_command(*finding.fix.split())
+    obey(private_server, finding)
     assert Level.OK is found(using)["rights"].level
 
 
-@pytest.mark.parametrize(
-    "rules",
-    [("+@all", "~*"), ("+@all", "&*")],
-)
+@pytest.mark.parametrize("rules", [("+@all", "~*"), ("+@all", "&*")])
 def test_missing_keys_and_channels_are_errors(
     private_server: EmbeddedServer, rules: tuple[str, ...]
 ) -> None:
     using = as_user(private_server, "resetchannels", *rules)
     finding = found(using)["rights"]
     assert Level.ERROR is finding.level
-    with private_server.client() as admin:
-        admin.execute_command(*finding.fix.split())
+    obey(private_server, finding)
     assert Level.OK is found(using)["rights"].level
     assert Level.OK is found(using)["locking"].level
 
@@ -70,8 +70,7 @@ def test_the_rule_gives_no_more_than_locks_need(private_server: EmbeddedServer) 
     using = as_user(private_server)
     finding = found(using)["rights"]
     assert "may not run scripts" in finding.message
-    with private_server.client() as admin:
-        admin.execute_command(*finding.fix.split())
+    obey(private_server, finding)
     findings = found(using)
     assert Level.OK is findings["rights"].level
     assert Level.OK is findings["locking"].level
