@@ -149,16 +149,10 @@ def test_who_may_only_cancel_is_offered_waits_only(viewer: Client) -> None:
     with held("a"), waited_for("a"):
         assert 403 == viewer.get(url("q=a")).status_code
         assert "End these" not in text_of(viewer, f"{reverse(LIST)}?q=a")
-        page = text_of(canceller := _canceller(), url("q=a"))
+        canceller = staff("view_lock", "cancel_waiter", name="canceller")
+        page = text_of(canceller, url("q=a"))
         assert "0 holds and 1 wait</strong>" in page
         (hold,) = inspection.locks()[0].holders
         end(canceller, "q=a", [f"release\t{mark_of(hold.token)}\ta", "nonsense"])
         assert inspection.lock("a")
         assert "/a/" in page_of("a")
-
-
-def _canceller() -> Client:
-    from django.contrib.auth.models import User
-
-    User.objects.filter(username="staff").update(username="first")
-    return staff("view_lock", "cancel_waiter")

@@ -17,44 +17,10 @@ from django.urls import include, path
 
 THEMES = sys.argv[1:]
 
-settings.configure(
-    SECRET_KEY="x" * 50,
-    ALLOWED_HOSTS=["*"],
-    ROOT_URLCONF=__name__,
-    STATIC_URL="static/",
-    USE_TZ=True,
-    DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
-    INSTALLED_APPS=[
-        *THEMES,
-        "django.contrib.admin",
-        "django.contrib.auth",
-        "django.contrib.contenttypes",
-        "django.contrib.sessions",
-        "django.contrib.messages",
-        "django.contrib.staticfiles",
-        "redis_locks",
-    ],
-    MIDDLEWARE=[
-        "django.contrib.sessions.middleware.SessionMiddleware",
-        "django.contrib.auth.middleware.AuthenticationMiddleware",
-        "django.contrib.messages.middleware.MessageMiddleware",
-    ],
-    TEMPLATES=[
-        {
-            "BACKEND": "django.template.backends.django.DjangoTemplates",
-            "APP_DIRS": True,
-            "OPTIONS": {
-                "context_processors": [
-                    "django.template.context_processors.request",
-                    "django.contrib.auth.context_processors.auth",
-                    "django.contrib.messages.context_processors.messages",
-                ]
-            },
-        }
-    ],
-    REDIS_LOCKS={"CONNECTION": os.environ["REDIS_URL"], "PREFIX": f"themes:{os.getpid()}:"},
-)
+os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
+settings.ROOT_URLCONF = __name__
+settings.INSTALLED_APPS = [*THEMES, *settings.INSTALLED_APPS]
+settings.REDIS_LOCKS = {"CONNECTION": os.environ["REDIS_URL"], "PREFIX": f"themes:{os.getpid()}:"}
 django.setup()
 
 from django.contrib import admin  # noqa: E402 - after setup
