@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 from redis_locks.testing.server import EmbeddedServer
-
-ROOT = Path(__file__).parents[2]
+from tests.support.children import run_script
 
 CYCLES = """
 import sys
@@ -41,13 +36,5 @@ print("done")
 def test_a_contended_cycle_compares_no_bytes_with_text(
     redis_server: EmbeddedServer, name: str
 ) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-bb", "-c", CYCLES, redis_server.url, name],
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT), "PATH": "", "DJANGO_SETTINGS_MODULE": "tests.settings"},
-        capture_output=True,
-        text=True,
-        timeout=40,
-        check=False,
-    )
+    ran = run_script(CYCLES, redis_server.url, name, options=("-bb",))
     assert ("done\n", "") == (ran.stdout, ran.stderr)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -24,6 +21,7 @@ from redis_locks import (
 )
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, stored
+from tests.support.children import run_script
 from tests.support.world import (
     PATIENCE,
     Observer,
@@ -37,8 +35,6 @@ from tests.support.world import (
     served,
     until,
 )
-
-ROOT = Path(__file__).parents[2]
 
 ENDS_IN_A_BLOCK = """
 import sys
@@ -353,7 +349,8 @@ def test_a_block_that_ends_with_its_process_releases(
     redis_server: EmbeddedServer, name: str, server_side: Observer
 ) -> None:
     """Python closes a generator last of all, when it can import no more."""
-    assert (0, "") == ending_in(ENDS_IN_A_BLOCK, redis_server, name)
+    ended = run_script(ENDS_IN_A_BLOCK, redis_server.url, name)
+    assert (0, "") == (ended.returncode, ended.stderr)
     assert set() == server_side.left_of(name)
 
 
@@ -361,20 +358,6 @@ def test_an_async_block_that_its_loop_did_not_end_leaves_the_lock_to_its_lease_a
     redis_server: EmbeddedServer, name: str
 ) -> None:
     """No thread begins any more that could release it, and Python 3.11 would wait for one."""
-    code, said = ending_in(ENDS_IN_AN_ASYNC_BLOCK, redis_server, name)
-    assert 0 == code
-    assert "the lock ends with its lease" in said
-
-
-def ending_in(code: str, server: EmbeddedServer, name: str) -> tuple[int, str]:
-    """The exit code of a process that ends in a block of the lock, and what it said."""
-    ended = subprocess.run(
-        [sys.executable, "-c", code, server.url, name],
-        cwd=ROOT,
-        env={"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    return ended.returncode, ended.stderr
+    ended = run_script(ENDS_IN_AN_ASYNC_BLOCK, redis_server.url, name)
+    assert 0 == ended.returncode
+    assert "the lock ends with its lease" in ended.stderr

@@ -5,12 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +30,7 @@ from tests.django.transactions import (
 )
 from tests.elsewhere import is_free
 from tests.support import stored, transactions
+from tests.support.children import run_script
 from tests.support.keys import partition_of
 from tests.support.transactions import keeps_anything
 from tests.support.world import PATIENCE, Observer, keys_of, until
@@ -289,9 +287,6 @@ def test_a_forked_child_leaves_its_parent_s_transaction_alone(
 # The end of a transaction that does not end as usual: its connection is closed, or its process ends
 
 
-ROOT = Path(__file__).parents[2]
-
-
 def test_after_its_connection_was_closed_a_transaction_keeps_no_hold(
     name: str, database: str
 ) -> None:
@@ -303,17 +298,11 @@ def test_after_its_connection_was_closed_a_transaction_keeps_no_hold(
 
 ENDS_IN_A_TRANSACTION = """
 import sys, django
-from django.conf import settings
-settings.configure(
-    INSTALLED_APPS=["redis_locks"],
-    DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
-    REDIS_LOCKS={"CONNECTION": sys.argv[1]},
-)
 django.setup()
 from django.db import transaction
 from redis_locks import Lock
 transaction.atomic().__enter__()
-with Lock(sys.argv[2], lease=30, wait=0):
+with Lock(sys.argv[2], using=sys.argv[1], lease=30, wait=0):
     pass
 """
 
@@ -322,7 +311,6 @@ def test_a_process_that_ends_in_a_transaction_leaves_the_lock_to_its_lease(
     name: str, redis_server: EmbeddedServer
 ) -> None:
     """Nobody knows whether that transaction is committed, so the next holder waits."""
-    command = [sys.executable, "-c", ENDS_IN_A_TRANSACTION, redis_server.url, name]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=50)
+    run_script(ENDS_IN_A_TRANSACTION, redis_server.url, name).check_returncode()
     assert inspection.lock(name) is not None
     inspection.force_release(name)

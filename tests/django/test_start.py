@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests.support.children import run_script
 
 START = """
 import sys
@@ -38,4 +37,4 @@ described = [Lock("report", wait=0), Semaphore("mail", 3)]
 @pytest.mark.parametrize("package", ["redis", "django_redis", "redis_locks.inspection"])
 def test_what_no_lock_is_taken_with_is_not_imported_at_start(package: str) -> None:
     code = f"{START}\nsys.exit({package!r} in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert 0 == run_script(code).returncode

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +20,7 @@ from valkey.sentinel import Sentinel
 
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.children import run_script
 from tests.support.connections import resolve
 
 socket = {"path": ""}
@@ -181,10 +180,5 @@ with redis_lock("plain"):
 
 
 def test_a_url_imports_no_package_of_caches(redis_server: EmbeddedServer) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_PACKAGES, redis_server.url],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(WITHOUT_PACKAGES, redis_server.url)
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

@@ -1,9 +1,14 @@
-"""What a forked child process does."""
+"""What a process does that a test starts."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 
 def in_a_child(work: Callable[[], object]) -> str:
@@ -22,3 +27,18 @@ def in_a_child(work: Callable[[], object]) -> str:
         said = pipe.read()
     os.waitpid(child, 0)
     return said
+
+
+def run_script(
+    code: str, *arguments: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a script to its end, by a Python with these options that has the settings of the tests."""
+    return subprocess.run(
+        [sys.executable, *options, "-c", code, *arguments],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "DJANGO_SETTINGS_MODULE": "tests.settings"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
