@@ -108,9 +108,8 @@ def test_a_newcomer_at_an_expired_lock_hands_it_to_the_first_waiter(
 
 
 def test_wait_zero_answers_at_once_and_joins_no_queue(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     started = time.monotonic()
     assert world.acquire(Lock(name, wait=PATIENCE), wait=0) is None
     with pytest.raises(LockNotAvailable) as caught:
@@ -139,18 +138,16 @@ def test_whoever_gives_up_learns_who_holds_and_leaves_nothing_behind(
 
 
 def test_acquire_returns_none_after_its_wait(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     assert world.acquire(Lock(name), wait=0.05) is None
     world.release(hold)
     assert set() == server_side.left_of(name)
 
 
 def test_waiting_for_ever_outlasts_the_default_wait_of_the_lock(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     waiter = in_line(world, Lock(name, wait=0.01), server_side, wait=None)
     (claim,) = stored.claims_of_waiters(server_side.client, keys_of(name).lock)
     waits = claim.split()[5]
@@ -160,9 +157,8 @@ def test_waiting_for_ever_outlasts_the_default_wait_of_the_lock(
 
 
 def test_the_lock_passes_to_nobody_who_has_given_up(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     assert world.acquire(Lock(name), wait=0.02) is None
     patient = in_line(world, Lock(name), server_side)
     world.release(hold)

@@ -51,9 +51,8 @@ def test_what_was_written_before_a_hand_off_is_read_after_it(
 
 
 def test_a_holder_that_lost_its_lock_writes_nothing(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     inspection.force_release(name)
     with pytest.raises(LockLost):
         world.do(hold, "commit", incr(server_side.client, f"data:{name}"))
@@ -63,8 +62,9 @@ def test_a_holder_that_lost_its_lock_writes_nothing(
         world.release(hold)
 
 
-def test_a_released_hold_writes_nothing(world: World, name: str, client: redis.Redis) -> None:
-    hold = held(world, Lock(name))
+def test_a_released_hold_writes_nothing(
+    world: World, name: str, client: redis.Redis, hold: Hold
+) -> None:
     world.release(hold)
     with pytest.raises(LockNotHeld):
         world.do(hold, "commit", incr(client, f"data:{name}"))
@@ -72,9 +72,8 @@ def test_a_released_hold_writes_nothing(world: World, name: str, client: redis.R
 
 
 def test_releasing_after_a_commit_does_nothing(
-    world: World, name: str, client: redis.Redis
+    world: World, name: str, client: redis.Redis, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     world.do(hold, "commit", client.pipeline())
     other = held(world, Lock(name), wait=0)
     world.release(hold)
@@ -116,8 +115,7 @@ def test_every_kind_of_word_is_sent(world: World, name: str, client: redis.Redis
     assert 0 == len(pipe)
 
 
-def test_a_pipeline_of_another_server_is_refused(world: World, name: str) -> None:
-    hold = held(world, Lock(name))
+def test_a_pipeline_of_another_server_is_refused(world: World, hold: Hold) -> None:
     elsewhere = redis.Redis(port=1).pipeline()
     with pytest.raises(ValueError, match="one step needs one server"):
         world.do(hold, "commit", elsewhere)
@@ -127,8 +125,7 @@ def test_a_pipeline_of_another_server_is_refused(world: World, name: str) -> Non
     world.release(hold)
 
 
-def test_a_pipeline_that_watches_is_refused(world: World, name: str, client: redis.Redis) -> None:
-    hold = held(world, Lock(name))
+def test_a_pipeline_that_watches_is_refused(world: World, client: redis.Redis, hold: Hold) -> None:
     with client.pipeline() as pipe:
         pipe.watch("x")  # type: ignore[no-untyped-call]
         with pytest.raises(ValueError, match="leave watch"):
@@ -143,9 +140,8 @@ def test_a_read_that_is_no_text_is_refused(command: Any) -> None:
 
 
 def test_the_marker_of_a_commit_goes_within_a_minute(
-    world: World, name: str, client: redis.Redis
+    world: World, name: str, client: redis.Redis, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     world.do(hold, "commit", client.pipeline())
     assert 0 < client.ttl(f"redis_locks{{0}}:done:{hold.token}") <= 60
     assert client.exists(keys_of(name).lock)
@@ -251,9 +247,8 @@ def test_the_name_of_a_command_may_be_text_or_bytes(
 
 
 def test_what_a_script_cannot_run_is_refused_before_anything_is_applied(
-    world: World, name: str, client: redis.Redis
+    world: World, client: redis.Redis, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     for queue in (
         lambda pipe: pipe.eval("return 1", 0),
         lambda pipe: pipe.sadd("x", *range(9000)),
@@ -318,8 +313,8 @@ def test_commands_that_are_none_are_refused_and_nothing_is_applied(
     commands: Any,
     error: type[Exception],
     message: str,
+    hold: Hold,
 ) -> None:
-    hold = held(world, Lock(name))
     wrong = [("INCR", f"data:{name}"), *commands] if isinstance(commands, list) else commands
     with pytest.raises(error, match=message):
         world.do(hold, "commit", wrong)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redis_locks import Lock
+from redis_locks import Hold, Lock
 from tests.support import stored
 from tests.support.world import PATIENCE, Observer, World, held, keys_of
 
@@ -34,9 +34,8 @@ def test_fencing_tokens_grow_in_the_order_of_hand_offs(
 
 
 def test_fencing_tokens_grow_after_everything_was_deleted(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     world.release(hold)
     server_side.client.flushall()
     after = held(world, Lock(name))
@@ -45,9 +44,8 @@ def test_fencing_tokens_grow_after_everything_was_deleted(
 
 
 def test_fencing_tokens_grow_when_the_server_clock_stepped_back(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     world.release(hold)
     ahead = hold.fencing_token + 600_000_000
     stored.set_fence(server_side.client, keys_of(name).lock, ahead)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, LockLost, Semaphore
+from redis_locks import Hold, Lock, LockLost, Semaphore
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import calls, leases, stored
 from tests.support.timings import YOUNG, renewal_ends_after
@@ -227,9 +227,8 @@ def test_many_holds_are_renewed_together(world: World, name: str, server_side: O
 
 
 def test_a_renewal_that_crosses_the_release_is_no_loss(
-    world: World, name: str, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     world.release(hold)
     leases.hear_of_its_end(hold)
     assert not hold.is_lost

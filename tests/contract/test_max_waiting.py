@@ -66,9 +66,8 @@ def test_a_free_lock_is_granted_and_a_short_queue_joined(world: World, name: str
 
 
 def test_waiters_of_other_locks_of_that_name_count(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     waiting = queue(world, Lock(name), server_side, 2)
     refused(world, Lock(name, max_waiting=2))
     waiting += queue(world, Lock(name, max_waiting=3), server_side, 1)

@@ -29,8 +29,9 @@ def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
     assert set() == server_side.left_of(name)
 
 
-def test_shared_waiters_are_let_in_together(world: World, name: str, server_side: Observer) -> None:
-    hold = held(world, Lock(name))
+def test_shared_waiters_are_let_in_together(
+    world: World, name: str, server_side: Observer, hold: Hold
+) -> None:
     readers = [world.start(world.acquire, Lock(name, mode="shared")) for _ in range(3)]
     server_side.until_waiters(name, 3)
     world.release(hold)

@@ -98,8 +98,7 @@ def test_the_last_to_be_released_releases_the_lock(
     assert server_side.holder(name) is None
 
 
-def test_another_thread_or_task_waits(world: World, name: str) -> None:
-    hold = held(world, Lock(name))
+def test_another_thread_or_task_waits(world: World, name: str, hold: Hold) -> None:
     assert world.acquire(Lock(name), wait=0) is None
     world.release(hold)
 

@@ -86,9 +86,8 @@ def overrun(world: World, name: str) -> Hold:
 
 
 def test_releasing_twice_does_nothing_the_second_time(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     world.release(hold)
     successor = held(world, Lock(name))
     world.release(hold)
@@ -99,9 +98,8 @@ def test_releasing_twice_does_nothing_the_second_time(
 
 
 def test_a_release_that_was_applied_unheard_is_no_loss_when_it_is_repeated(
-    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     calls.lose_the_reply(monkeypatch, "release", LockBackendError("nobody heard the reply"))
     with pytest.raises(LockBackendError):
         world.release(hold)
@@ -158,8 +156,7 @@ def test_a_hold_revoked_on_the_server_is_told_so_by_extend_and_release(
         assert hold.is_lost
 
 
-def test_a_released_hold_can_be_neither_checked_nor_extended(world: World, name: str) -> None:
-    hold = held(world, Lock(name))
+def test_a_released_hold_can_be_neither_checked_nor_extended(world: World, hold: Hold) -> None:
     hold.check()
     world.release(hold)
     with pytest.raises(LockNotHeld):
@@ -247,9 +244,8 @@ def test_only_the_fencing_counter_stays_and_it_expires(
 
 
 def test_every_key_of_a_lock_in_use_has_an_expiry(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     waiters = [world.start(world.acquire, Lock(name)) for _ in range(2)]
     server_side.until_waiters(name, 2)
     keys = keys_of(name)
@@ -267,9 +263,8 @@ def test_every_key_of_a_lock_in_use_has_an_expiry(
 
 
 def test_a_cancelled_waiter_is_told_at_once_and_leaves(
-    world: World, name: str, server_side: Observer
+    world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     doomed = in_line(world, Lock(name, wait=None), server_side)
     other = in_line(world, Lock(name, wait=PATIENCE), server_side, place=2)
     info = existing(name)

@@ -84,8 +84,7 @@ def test_who_adopts_never_believes_in_the_lease_longer_than_the_server_does(
     world.release(adopted)
 
 
-def test_what_was_given_away_is_no_hold_any_more(world: World, name: str) -> None:
-    hold = held(world, Lock(name))
+def test_what_was_given_away_is_no_hold_any_more(world: World, name: str, hold: Hold) -> None:
     text = world.do(hold, "detach")
     world.release(hold)  # nothing to do
     assert (0.0, False) == (hold.remaining, hold.is_lost)
@@ -230,9 +229,8 @@ def test_cancelled_while_it_is_given_away_it_is_still_this_hold(
 
 
 def test_without_a_secret_key_nothing_happens(
-    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
     calls.forbid(monkeypatch, "adopt")  # so that asking for it is another error
     with override_settings(**{KEY: ""}), pytest.raises(ImproperlyConfigured, match=KEY):
         world.do(hold, "detach")
@@ -241,9 +239,8 @@ def test_without_a_secret_key_nothing_happens(
 
 
 def test_interrupted_while_its_text_is_made_it_is_still_this_hold(
-    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch
+    world: World, name: str, server_side: Observer, monkeypatch: pytest.MonkeyPatch, hold: Hold
 ) -> None:
-    hold = held(world, Lock(name))
 
     def interrupted() -> None:
         if server_side.holder(name) != hold.token:

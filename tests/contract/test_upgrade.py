@@ -164,8 +164,9 @@ def test_interrupted_after_the_grant_of_an_upgrade_the_hold_is_shared(
 
 
 @pytest.mark.usefixtures("interrupted_downgrade")
-def test_interrupted_on_its_way_a_downgraded_hold_is_shared(world: World, name: str) -> None:
-    hold = held(world, Lock(name))
+def test_interrupted_on_its_way_a_downgraded_hold_is_shared(
+    world: World, name: str, hold: Hold
+) -> None:
     with pytest.raises(InterruptedError):
         world.do(hold, "downgrade")
     assert [("shared", hold.token)] == modes_of(name)
