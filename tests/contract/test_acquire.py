@@ -14,7 +14,7 @@ import pytest
 from redis_locks import Hold, Lock, LockNotAvailable, LockTimeout
 from tests.support import stored, timings
 from tests.support.connections import backend_for
-from tests.support.world import PATIENCE, Observer, World, held, in_line, keys_of, served
+from tests.support.world import PATIENCE, Observer, World, held, in_line, keys_of, queue, served
 
 
 def test_a_free_lock_is_acquired_in_one_round_trip_and_released_in_another(
@@ -67,10 +67,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(
 ) -> None:
     lock = Lock(name)
     current = held(world, lock)
-    waiting = []
-    for place in range(1, 7):
-        waiting.append(world.start(world.acquire, lock))
-        server_side.until_waiters(name, place)
+    waiting = queue(world, lock, server_side, 6)
     for position, future in enumerate(waiting):
         assert [False] * (6 - position) == [later.done() for later in waiting[position:]]
         world.release(current)

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from redis_locks import Hold, Lock
-from tests.support.world import PATIENCE, Observer, Tasks, held
+from tests.support.world import PATIENCE, Observer, Tasks, held, queue
 
 pytestmark = pytest.mark.ci
 
@@ -64,8 +64,7 @@ def test_cancelling_a_waiter_takes_it_out_of_the_queue(
     tasks: Tasks, name: str, server_side: Observer
 ) -> None:
     hold = held(tasks, Lock(name))
-    waiters = [tasks.start(tasks.acquire, Lock(name)) for _ in range(3)]
-    server_side.until_waiters(name, 3)
+    waiters = queue(tasks, Lock(name), server_side, 3)
     waiters[1].cancel()
     server_side.until_waiters(name, 2)
     tasks.release(hold)

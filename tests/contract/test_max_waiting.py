@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
 
 import pytest
 from django.http import HttpRequest, HttpResponse
@@ -22,14 +21,7 @@ from redis_locks import (
 )
 from redis_locks.testing import override_locks
 from tests.elsewhere import in_thread
-from tests.support.world import PATIENCE, Observer, World, held, in_line, served, until
-
-
-def queue(world: World, lock: Lock, server_side: Observer, count: int) -> list[Future[Hold | None]]:
-    """Let so many more wait for the lock, one after another."""
-    before = server_side.waiters(lock.names[0])
-    places = range(before + 1, before + count + 1)
-    return [in_line(world, lock, server_side, place=each, wait=PATIENCE) for each in places]
+from tests.support.world import PATIENCE, Observer, World, held, queue, served, until
 
 
 def refused(world: World, lock: Lock) -> QueueFull:

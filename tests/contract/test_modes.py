@@ -9,7 +9,7 @@ import pytest
 from redis_locks import Hold, Lock, LockNotAvailable, Semaphore, inspection, redis_lock
 from tests.support import scripts
 from tests.support.keys import grant_channel, set_keys
-from tests.support.world import PATIENCE, Observer, World, existing, granted, held, in_line, served
+from tests.support.world import PATIENCE, Observer, World, existing, granted, held, queue, served
 
 
 def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
@@ -19,7 +19,7 @@ def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
     first, second = held(world, shared), held(world, shared)
     assert second.fencing_token > first.fencing_token
     assert world.acquire(Lock(name), wait=0) is None
-    writer = in_line(world, Lock(name), server_side)
+    (writer,) = queue(world, Lock(name), server_side, 1)
     assert world.acquire(shared, wait=0) is None  # it would overtake the writer
     world.release(first)
     world.release(second)
@@ -32,8 +32,7 @@ def test_shared_holders_hold_together_and_exclude_an_exclusive_one(
 def test_shared_waiters_are_let_in_together(
     world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    readers = [world.start(world.acquire, Lock(name, mode="shared")) for _ in range(3)]
-    server_side.until_waiters(name, 3)
+    readers = queue(world, Lock(name, mode="shared"), server_side, 3)
     world.release(hold)
     holds = [reader.result(PATIENCE) for reader in readers]
     info = existing(name)
@@ -54,10 +53,7 @@ def test_a_waiter_that_dies_keeps_those_behind_it_from_sharing_for_a_moment_only
         connection.subscribe(grant_channel("redis_locks", "dies"))
         assert connection.get_message(timeout=PATIENCE)
         server_side.client.eval(scripts.ACQUIRE.text, len(keys), *keys, *dies)
-        behind = [
-            world.start(world.acquire, Lock(name, mode="shared"), wait=PATIENCE) for _ in range(3)
-        ]
-        server_side.until_waiters(name, 4)
+        behind = queue(world, Lock(name, mode="shared"), server_side, 3)
     died = monotonic()
     for each in behind:
         served(world, each)
@@ -83,7 +79,7 @@ def test_a_semaphore_has_so_many_holders_and_no_more(
     holds = [held(world, semaphore) for _ in range(3)]
     with pytest.raises(LockNotAvailable):
         world.block(semaphore.hold(wait=0), lambda _: None)
-    waiter = in_line(world, semaphore, server_side)
+    (waiter,) = queue(world, semaphore, server_side, 1)
     world.release(holds[1])
     fourth = granted(waiter.result(PATIENCE))
     for hold in (holds[0], holds[2], fourth):

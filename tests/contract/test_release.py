@@ -32,6 +32,7 @@ from tests.support.world import (
     held,
     in_line,
     keys_of,
+    queue,
     served,
     until,
 )
@@ -246,8 +247,7 @@ def test_only_the_fencing_counter_stays_and_it_expires(
 def test_every_key_of_a_lock_in_use_has_an_expiry(
     world: World, name: str, server_side: Observer, hold: Hold
 ) -> None:
-    waiters = [world.start(world.acquire, Lock(name)) for _ in range(2)]
-    server_side.until_waiters(name, 2)
+    waiters = queue(world, Lock(name), server_side, 2)
     keys = keys_of(name)
     assert -1 not in [server_side.client.pttl(key) for key in keys]  # -2: there is none
     world.release(hold)

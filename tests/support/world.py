@@ -225,6 +225,13 @@ def in_line(
     return asked
 
 
+def queue(world: World, lock: Lock, server_side: Observer, count: int) -> list[Future[Hold | None]]:
+    """Let so many more wait for the lock, one after another."""
+    before = server_side.waiters(lock.names[0])
+    places = range(before + 1, before + count + 1)
+    return [in_line(world, lock, server_side, place=each, wait=PATIENCE) for each in places]
+
+
 def served(world: World, waiter: Future[Hold | None]) -> None:
     """The waiter gets the lock, and releases it."""
     world.release(granted(waiter.result(PATIENCE)))
