@@ -14,6 +14,7 @@ import redis
 
 from redis_locks import Hold, Lock, LockLost, Semaphore, inspection
 from redis_locks.testing.server import EmbeddedServer
+from tests.elsewhere import in_thread
 from tests.support import leases, stored, timings
 from tests.support.connections import refuse_to_listen
 from tests.support.timings import YOUNG
@@ -266,13 +267,7 @@ def here(tell: Callable[[], None]) -> None:
     tell()
 
 
-def in_a_thread(tell: Callable[[], None]) -> None:
-    thread = threading.Thread(target=tell)
-    thread.start()
-    thread.join()
-
-
-@pytest.mark.parametrize("found", [here, in_a_thread])
+@pytest.mark.parametrize("found", [here, in_thread])
 def test_a_block_that_ends_by_itself_meanwhile_raises_lock_lost_and_nothing_else(
     tasks: Tasks, name: str, found: Callable[[Callable[[], None]], None]
 ) -> None:

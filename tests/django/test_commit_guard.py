@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from typing import Any
 
@@ -30,33 +30,17 @@ def lose(client: redis.Redis, name: str) -> None:
     stored.drop_holder(client, keys_of(name).lock)
 
 
-def take_away(client: redis.Redis, name: str) -> str:
-    """Give the lock to somebody else, as after a lease that ended unnoticed."""
-    lose(client, name)
-    hold = granted(in_thread(Lock(name, wait=0).acquire))
-    taken.append(hold)
-    return hold.token
-
-
-taken: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def _give_back() -> Iterator[None]:
-    yield
-    while taken:
-        taken.pop().release()
-
-
 def test_a_transaction_whose_lock_is_lost_is_rolled_back(
     database: str, name: str, client: redis.Redis, server_side: Observer
 ) -> None:
     with pytest.raises(LockLost, match="before COMMIT"), atomic(using=database):
         with Lock(name, database=database):
             increment(database, name)
-        successor = take_away(client, name)
+        lose(client, name)
+        successor = granted(in_thread(Lock(name, wait=0).acquire))
     assert [] == values(database, name)
-    assert successor == server_side.holder(name)
+    assert successor.token == server_side.holder(name)
+    successor.release()
 
 
 def test_the_guard_looks_only_at_the_outermost_commit(

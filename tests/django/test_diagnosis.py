@@ -52,12 +52,11 @@ def test_a_server_without_scripting_is_an_error_and_nothing_else_is_said() -> No
     assert "module" in findings["scripting"].fix
 
 
-@pytest.mark.parametrize("policy", ["allkeys-lru"])
-def test_a_policy_that_evicts_is_an_error(policy: str) -> None:
-    with running("--maxmemory", "100mb", "--maxmemory-policy", policy) as server:
+def test_a_policy_that_evicts_is_an_error() -> None:
+    with running("--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as server:
         finding = found(server.url)["eviction"]
         assert Level.ERROR is finding.level
-        assert policy in finding.message
+        assert "allkeys-lru" in finding.message
         with server.client() as admin:
             admin.execute_command(*finding.fix.partition(",")[0].split())
         assert Level.OK is found(server.url)["eviction"].level

@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ import redis
 from django.db import InterfaceError, OperationalError, connections, transaction
 from django.db.transaction import atomic
 
-from redis_locks import Hold, Lock, LockLost, inspection
+from redis_locks import Lock, LockLost, inspection
 from redis_locks.testing import assert_released
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import (
@@ -229,10 +228,6 @@ def test_a_hold_lost_meanwhile_is_reported_on_leaving_its_block(
     assert [] == values(database, name)
 
 
-def loses(hold: Hold) -> bool:
-    return hold.is_lost
-
-
 def test_the_loss_of_any_partition_is_reported_on_leaving_the_block(
     database: str, name: str, settings: Any
 ) -> None:
@@ -242,7 +237,7 @@ def test_the_loss_of_any_partition_is_reported_on_leaving_the_block(
     for lost in locks.names:
         with atomic(using=database), pytest.raises(LockLost), locks as hold:
             assert inspection.force_release(lost)
-            until(partial(loses, hold))
+            until(lambda hold=hold: hold.is_lost)  # type: ignore[misc]
 
 
 def test_a_lost_hold_is_not_taken_again_in_its_transaction(
