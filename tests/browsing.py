@@ -7,13 +7,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from unittest import mock
 
 import pytest
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
+
+V = TypeVar("V", bound="Visit")
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
 
@@ -53,20 +55,34 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def new_page(browser: Browser, problems: list[str], **options: Any) -> Page:
-    """An empty page; what the browser complains about is added to `problems`."""
-    page = browser.new_context(**options).new_page()
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-        "console",
-        # The admin has no icon; everything else that the browser complains about counts.
-        lambda message: (
-            problems.append(message.text)
-            if message.type == "error" and "favicon" not in message.location["url"]
-            else None
-        ),
-    )
-    return page
+class Visit:
+    """Pages of a site, and everything that the browser complained about."""
+
+    def __init__(self, browser: Browser, address: str) -> None:
+        self._browser, self.address = browser, address
+        self.problems: list[str] = []
+
+    def open(self, path: str = "", **options: Any) -> Page:
+        page = self._browser.new_context(**options).new_page()
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on(
+            "console",
+            # The admin has no icon; everything else that the browser complains about counts.
+            lambda message: (
+                self.problems.append(message.text)
+                if message.type == "error" and "favicon" not in message.location["url"]
+                else None
+            ),
+        )
+        page.goto(f"{self.address}{path}")
+        return page
+
+
+@contextmanager
+def without_problems(visit: V) -> Iterator[V]:
+    """In the end the browser has complained about nothing."""
+    yield visit
+    assert [] == visit.problems
 
 
 def log_in(page: Page, password: str, user: str = "admin") -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from demo_project.bank.strategies import STRATEGIES, available
-from tests.browsing import MARKS, log_in, new_page, serious
+from tests import browsing
+from tests.browsing import MARKS, log_in, serious, without_problems
 from tests.demo.driving import Site, see_how_it_ended
 
 if TYPE_CHECKING:
@@ -25,17 +26,12 @@ def with_arguments(*arguments: str) -> pytest.MarkDecorator:
 QUICK = with_arguments("--strategies", "redis_lock", "--accounts", "hot")
 
 
-class Visit:
-    """Pages of the site, and everything that the browser complained about."""
+class Visit(browsing.Visit):
+    """Pages of a demo."""
 
     def __init__(self, browser: Browser, site: Site) -> None:
-        self._browser, self.site = browser, site
-        self.problems: list[str] = []
-
-    def open(self, path: str = "", **options: Any) -> Page:
-        page = new_page(self._browser, self.problems, **options)
-        page.goto(f"{self.site.url}{path}")
-        return page
+        super().__init__(browser, site.url)
+        self.site = site
 
     def comparison(self, **options: Any) -> Page:
         page = self.open(**options)
@@ -47,9 +43,8 @@ class Visit:
 
 @pytest.fixture
 def visit(browser: Browser, site: Site) -> Iterator[Visit]:
-    made = Visit(browser, site)
-    yield made
-    assert [] == made.problems
+    with without_problems(Visit(browser, site)) as made:
+        yield made
 
 
 def figures(page: Page) -> int:
@@ -140,7 +135,7 @@ def test_following_ends_with_the_run_s_row_and_with_the_session(visit: Visit) ->
         (delete_the_run, "it was deleted"),
         (lambda page: page.context.clear_cookies(), "you are logged out"),
     ):
-        page.goto(f"{visit.site.url}admin/bank/comparison/")
+        page.goto(f"{visit.address}admin/bank/comparison/")
         start(page, workers="1", seconds="9", rounds="2")
         last(page)
         page.wait_for_selector(f"#running-text >> text=/No more news: {said}/")
@@ -216,7 +211,7 @@ def test_no_page_loads_again_under_a_keyboard(visit: Visit) -> None:
     assert "Cut the connection" == page.evaluate("document.activeElement.textContent")
     page.wait_for_selector("[data-state='over']")
     assert "the result is here" in (page.text_content("[data-said]") or "")
-    page.goto(f"{visit.site.url}failover/")
+    page.goto(f"{visit.address}failover/")
     page.click("text=Start three workers")
     page.wait_for_selector(".state.working", timeout=60_000)
     loads.clear()
@@ -279,7 +274,7 @@ def test_the_tour_can_be_walked(visit: Visit) -> None:
     told = re.findall(r"^ \d\. (\S+)$", visit.site.said, re.MULTILINE)
     *pages, comparison, start, locks = told
     for address, (path, (button, seen)) in zip(pages, STATIONS.items(), strict=True):
-        assert address == f"{visit.site.url}{path}"
+        assert address == f"{visit.address}{path}"
         page.goto(address)
         page.click(button)
         page.wait_for_selector(seen, timeout=LONG)

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import pytest
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.browsing import log_in, new_page
+from tests import browsing
+from tests.browsing import log_in, without_problems
 from tests.django.serving import served
 from tests.faults.processes import Worker
 
@@ -19,17 +20,12 @@ if TYPE_CHECKING:
 LOCKS = "/admin/redis_locks/lock/"
 
 
-class Visit:
-    """A browser's page on the site, and everything that the browser complained about."""
+class Visit(browsing.Visit):
+    """Pages of the admin, for whoever has logged in."""
 
-    def __init__(self, browser: Browser, site: str) -> None:
-        self._browser, self._site = browser, site
-        self.problems: list[str] = []
-
-    def open(self, path: str, user: str = "admin", **options: Any) -> Page:
-        page = new_page(self._browser, self.problems, **options)
+    def open(self, path: str = "", user: str = "admin", **options: Any) -> Page:
+        page = super().open(f"/admin/login/?{urlencode({'next': path})}", **options)
         page.set_default_timeout(15_000)
-        page.goto(f"{self._site}/admin/login/?{urlencode({'next': path})}")
         log_in(page, "password", user)
         page.wait_for_selector("[data-state='live']")
         return page
@@ -69,9 +65,8 @@ def site(server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory) -> It
 
 @pytest.fixture
 def visit(browser: Browser, site: str) -> Iterator[Visit]:
-    made = Visit(browser, site)
-    yield made
-    assert [] == made.problems
+    with without_problems(Visit(browser, site)) as made:
+        yield made
 
 
 @pytest.fixture
