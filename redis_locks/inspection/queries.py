@@ -55,8 +55,8 @@ def locks(
 ) -> list[LockInfo]:
     """Return the locks that somebody holds or waits for, by name; blocks for some round trips.
 
-    Of a lock that a version with another protocol uses, it tells only the lease and, as the label
-    of the only holder, the number of that protocol. `lock` raises for it.
+    A version with another protocol may use a lock. Then only its lease is known, and the label of
+    its only holder says the number of that protocol. `lock` raises for it.
 
     Args:
         using: The server: a name in SERVERS, a CACHES alias, a URL or a dotted path; None is the

@@ -98,7 +98,7 @@ def require_no_own_sharer(lease: Lease) -> None:
         ):
             msg = (
                 f"The upgrade of {lease.name!r} would wait for its own thread or task, which shares {shared[0]!r} by its "
-                f"hold of {other.name!r}: take them together, or upgrade when that hold has ended"
+                f"hold of {other.name!r}. Take them together, or upgrade when that hold has ended"
             )
             raise LockError(msg)
 

@@ -335,6 +335,11 @@ class Lease:
             found = self._request = self.plan.request(self.token, self.session.unit)
         return found
 
+    def ask_by(self, request: Request) -> Request:
+        """Have another request, with the same token, ask for it from now on; return that."""
+        self._request = request
+        return request
+
     @property
     def intents(self) -> frozenset[str]:
         """The names of the locks of which it has the intent only."""

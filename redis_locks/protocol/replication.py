@@ -44,9 +44,8 @@ class ReplicatedLease(Lease):
 
     def asked(self, driver: Driver) -> Request:
         """Return what is asked for, with a confirmation in the same packet if that delays nobody."""
-        # Kept: whatever asks later, by the same token, counts the questions that were broken off.
-        self._request = with_confirmation(driver, self.request)
-        return self._request
+        # Whatever asks later, by the same token, counts the questions that were broken off.
+        return self.ask_by(with_confirmation(driver, self.request))
 
     async def confirmed(self, driver: Driver, read: Sequence[Any]) -> Sequence[Any]:
         """Return the replies to the plan's reads, once enough replicas know of the grant; see `confirm`."""
