@@ -223,7 +223,7 @@ class RedisLockMixin(View):
         if lock is not None:
             refuse_in_loop(f"{type(self).__name__}", "Make its handlers async")
             try:
-                self.hold = lock.enter(block=Block())  # which is the request
+                self.hold = lock.enter(block=Block.of_call())  # which is the request
                 held.push(self.hold)
             except UnusableName as error:
                 raise Http404(str(error)) from error

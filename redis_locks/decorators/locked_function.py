@@ -117,7 +117,7 @@ class LockedFunction:
         except UnusableName as error:
             raise self._not_found(error, request) from error
         lock = self._lock(names, request)
-        block = Block()
+        block = Block.of_call()
         # No variable has the exit during the call, and so no traceback keeps it: see `Exit`.
         _, result = (
             Exit(Block.end, block),

@@ -103,15 +103,21 @@ class Block(list[BlockHold]):
 
     __slots__ = ("__weakref__", "frame", "has_exit", "where")
 
-    def __init__(self, frame: FrameType | None = None, *, has_exit: bool = True) -> None:
-        self.frame = frame
-        """The frame for which it was entered: what runs under that is inside. None: all that its
-        thread, task or call runs.
-        """
-        self.where: ref[Block] | None = None
-        """A reference to it, if it has a frame; see `Side.where`."""
-        self.has_exit = has_exit
-        """Whether an `Exit` ends it; else it was entered by a call of `__enter__` or `__aenter__`."""
+    frame: FrameType | None
+    """The frame for which it was entered: what runs under that is inside. None: all that its
+    thread, task or call runs.
+    """
+    where: ref[Block] | None
+    """A reference to it, if it has a frame; see `Side.where`."""
+    has_exit: bool
+    """Whether an `Exit` ends it; else it was entered by a call of `__enter__` or `__aenter__`."""
+
+    @classmethod
+    def of_call(cls) -> Block:
+        """Return the block of a call, a request or a transaction: all that its thread runs is inside."""
+        block = cls()
+        block.frame, block.where, block.has_exit = None, None, True
+        return block
 
     def end(self, error: BaseException | None) -> None:
         """Release what the block has, at its end with `error`. Doing it again does nothing."""
@@ -217,7 +223,9 @@ class BlockExit:
             manager = looking.f_locals.get("cm")
             if not isinstance(manager, owner):
                 return self.__wrapped__
-        found = self._kind(_leave, Block(looking), self.__wrapped__, manager)
+        block = Block()
+        block.frame, block.has_exit = looking, True
+        found = self._kind(_leave, block, self.__wrapped__, manager)
         _latest[get_ident()] = ref(found)
         return found
 
@@ -244,7 +252,8 @@ def block_entered(manager: object, *, is_async: bool = False) -> Block:
     latest = _latest.pop(get_ident(), None)
     found = None if latest is None else latest()
     if found is None or (arguments := found.args)[2] is not manager:
-        block = Block(has_exit=False)
+        block = Block()
+        block.frame, block.has_exit = None, False
     else:
         block = arguments[0]
     frame, caller = block.frame, sys._getframe(2)
