@@ -139,7 +139,7 @@ class LockedFunction:
         If it returned an awaitable, the lock is released when that has ended.
         """
         try:
-            hold = lock.enter(block=block)
+            block.append(hold := lock.enter(block=block))
         except (UnusableName, LockNotAvailable, LockBackendError) as error:
             # Ours: the function has not been called yet.
             return self._without_lock(error, lock, request, view, args, kwargs)

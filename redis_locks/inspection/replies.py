@@ -142,7 +142,7 @@ async def summaries(link: Link, keys: Keys, *, in_cluster: bool) -> tuple[int, d
             _age(at_ms, held),
             max(0, _milliseconds(ends) - at_ms) / 1000 if ends != "0" else 0.0,
             int(lease) / 1000,
-            held_by if "\t" in held_by or not held_by else _other_version(held_by),
+            held_by if "\t" in held_by or not held_by.strip() else _other_version(held_by),
             waited_for_by,
             int(gone),
             tuple(several.split()),

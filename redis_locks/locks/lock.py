@@ -405,7 +405,11 @@ class Lock:
             outcome = await self._proceed(side, error)
         if isinstance(outcome, Refused):
             raise self._refused(side, outcome)
-        return outcome if keepers is None else keepers.keep(outcome, side.taken)
+        if keepers is None:
+            return outcome
+        if side.block is not None:
+            side.block.append(outcome)  # first: of several partitions it has the parts only
+        return keepers.keep(outcome, side.taken)
 
     def _kept(self, side: Side, keepers: Keepers) -> Hold | None:
         """Note what the transaction is to keep; return the hold by which it has that already, or None."""

@@ -168,9 +168,8 @@ class _Call:
             wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label, scope="block"
         )
         try:
-            block = (
-                Block.of_call()
-            )  # the transaction: in that of a statement a loss would cancel the task
+            # That of the transaction: in that of a statement a loss would cancel the task.
+            block = Block.of_call()
             self.hold = (
                 await lock.aenter(block=block) if self._suspends else lock.enter(block=block)
             )

@@ -6,6 +6,7 @@ the job's lock.
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Coroutine
 from math import inf
 from time import monotonic
@@ -126,8 +127,8 @@ class Job(NamedTuple):
 
         try:
             outcome = await begin(side.driver, request, self.terms, wait, on_locked)
-        except LockError as error:
-            lease.leave(asking)
+        except (LockError, CancelledError) as error:
+            lease.leave(asking)  # what was asked for is taken back
             if isinstance(error, LockBackendError):
                 await self._tell(side, "error", attempt=0, error=error)
             raise

@@ -9,7 +9,7 @@ attempt until then.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from math import inf
 from sys import exception
@@ -174,15 +174,13 @@ class Attempt(Hold):
         """
         if not self.lease.is_open or self.pid != identity.process.pid:
             return
-        if self._pending is None:
-            keepers = _SCOPE.keepers()
-            if keepers is None:
-                return
-            pending = _Pending(self, _taken(self.backend, self.name))
+        keepers = _SCOPE.keepers()
+        if keepers is not None:
+            if self._pending is None:
+                self._pending = _Pending(self, _taken(self.backend, self.name))
             for each in keepers.transactions:
-                each.keep(pending)
-            self._pending = pending
-        self.kept = bool(self._pending.keepers)
+                each.keep(self._pending)
+        self.kept = self._pending is not None and bool(self._pending.keepers)
 
     def roll_back(self) -> None:
         """Let it have failed: a transaction in which its verdict was passed was rolled back."""
@@ -267,8 +265,10 @@ class Attempt(Hold):
 
         An interrupt kept its block from doing that, but the transactions may go on.
         """
-        with suppress(TransactionManagementError):
+        try:
             self._keep()
+        except TransactionManagementError as refused:
+            self._verdict = Verdict.failed(refused)
         if not self.kept:
             super().leave_behind()
         elif self._verdict is None:

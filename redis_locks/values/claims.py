@@ -20,6 +20,8 @@ class Who(NamedTuple):
     label: str
 
     def __str__(self) -> str:
+        if not self.host:
+            return f"({self.label})"  # nothing else is known
         return f"{self.host} pid {self.pid} {self.unit} ({self.label})"
 
 

@@ -14,7 +14,7 @@ import redis
 from django.db import InterfaceError, OperationalError, connections, transaction
 from django.db.transaction import atomic
 
-from redis_locks import Lock, LockLost, inspection
+from redis_locks import Lock, LockLost, inspection, redis_lock
 from redis_locks.testing import assert_released
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.transactions import (
@@ -30,6 +30,7 @@ from tests.django.transactions import (
 from tests.elsewhere import is_free
 from tests.support import stored, transactions
 from tests.support.children import run_script
+from tests.support.interrupts import until_background_is_done
 from tests.support.keys import partition_of
 from tests.support.transactions import keeps_anything
 from tests.support.world import PATIENCE, Observer, keys_of, until
@@ -238,6 +239,25 @@ def test_the_loss_of_any_partition_is_reported_on_leaving_the_block(
         with atomic(using=database), pytest.raises(LockLost), locks as hold:
             assert inspection.force_release(lost)
             until(lambda hold=hold: hold.is_lost)  # type: ignore[misc]
+
+
+def test_a_decorated_function_that_raises_leaves_its_partitions_to_the_transaction(
+    database: str, name: str, settings: Any
+) -> None:
+    settings.REDIS_LOCKS = {"PREFIX": name, "PARTITIONS": 4}
+    partitions = {partition_of(f"{name}:{i}", 4): f"{name}:{i}" for i in range(50)}
+    names = sorted(partitions.values())
+
+    @redis_lock(*names, database=database, wait=0)
+    def fails() -> None:
+        raise Failed
+
+    with atomic(using=database):
+        with pytest.raises(Failed):
+            fails()
+        until_background_is_done()
+        assert names == sorted(each.name for each in inspection.locks())
+    assert [] == inspection.locks()
 
 
 def test_a_lost_hold_is_not_taken_again_in_its_transaction(

@@ -129,6 +129,45 @@ def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(step: int, na
     sweep(run, step, check)
 
 
+def test_a_wait_that_a_task_gives_up_is_no_interrupted_block(
+    tasks: AsyncWorkers, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1), run_once(name, wait=PATIENCE):
+                raise AssertionError
+
+    with run_once(name):
+        tasks.run(give_up())
+    assert [] == [each.message for each in caplog.records if "interrupted" in each.message]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.ci)])
+def test_no_interrupt_of_a_block_in_a_transaction_begun_by_hand_makes_the_job_done(
+    step: int, name: str
+) -> None:
+    """Nor is it done without one: Django does not know when such a transaction ends."""
+    names = [name]
+
+    def run() -> None:
+        names.append(f"{name}:{len(names)}")
+        refused = suppress(transaction.TransactionManagementError)
+        with connection.cursor() as cursor:
+            try:
+                with refused, run_once(names[-1], lease=30):
+                    cursor.execute("BEGIN")
+            finally:
+                if connection.connection.in_transaction:
+                    cursor.execute("ROLLBACK")
+
+    def check(where: str) -> None:
+        until_background_is_done()
+        assert "done" != run_once(names[-1]).status().state, where
+
+    sweep(run, step, check)
+
+
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.ci)])
 def test_after_an_interrupt_of_a_block_another_attempt_may_begin_at_once(
     step: int, name: str

@@ -46,7 +46,7 @@ class Selection:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Selection:
-        """Return what the options that `add_arguments` adds ask for."""
+        """Return what the options that `add_selection` adds ask for."""
         matching = Filter(
             pattern=options["pattern"] or "",
             host=options["host"] or "",
