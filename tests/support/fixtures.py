@@ -9,10 +9,11 @@ import pytest
 import redis
 from django.test import override_settings
 
+from redis_locks import Hold, Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.calls import lose_the_reply
 from tests.support.statistics import flush
-from tests.support.world import Observer, Tasks, Threads, World
+from tests.support.world import Observer, Tasks, Threads, World, held
 
 
 @pytest.fixture(params=[Threads, Tasks], ids=["blocking", "async"])
@@ -21,6 +22,12 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     made: World = request.param()
     yield made
     made.close()
+
+
+@pytest.fixture
+def hold(world: World, name: str) -> Hold:
+    """A party of this world holds the lock."""
+    return held(world, Lock(name))
 
 
 @pytest.fixture

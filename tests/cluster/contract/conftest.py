@@ -11,7 +11,7 @@ from django.core.signals import setting_changed
 
 from tests.cluster.nodes import Nodes
 from tests.support.connections import use_for_default
-from tests.support.fixtures import interrupted_downgrade, tasks, world
+from tests.support.fixtures import hold, interrupted_downgrade, tasks, world
 from tests.support.world import Observer
 
 
