@@ -63,7 +63,9 @@ def test_each_listing_says_which_locks_another_protocol_uses(
         assert (name, said) in [(each.lock, each.label) for each in inspection.parties().holders]
         listed, _ = run("list", name, "--format", "csv")
         assert f"{name},,1,0,,0,,{said}," in listed
-        assert said in run("list", name, "--format", "table")[0]
+        shown, _ = run("list", name, "--format", "table")
+        assert said in shown
+        assert "pid 0" not in shown + str(holder)
         with pytest.raises(ProtocolMismatch):
             inspection.lock(name)
         with pytest.raises(ProtocolMismatch):

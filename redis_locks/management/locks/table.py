@@ -164,7 +164,8 @@ def _rows(
     waits = str(lock.waiting), NONE if oldest is None else duration(oldest)
     for holder in lock.holders:
         # Without the thread or task, which few people look for first; `show` has it.
-        who = holder.mode, printable(holder.label), printable(f"{holder.host} pid {holder.pid}")
+        process = printable(f"{holder.host} pid {holder.pid}") if holder.host else NONE
+        who = holder.mode, printable(holder.label), process
         times = duration(holder.held_for), latency(usual.p99) if usual else NONE
         yield (*lead, *who, *times, *waits, duration(holder.lease_left))
     more = lock.holding - len(lock.holders)
