@@ -110,7 +110,7 @@ class LockedFunction:
         if request is not None and self.is_view and not needs_lock(view, request.method):
             with RequestTransaction(request, self.owner):
                 return self.function(*args, **kwargs)
-        if _get_running_loop() is not None:
+        if _get_running_loop() is not None:  # else nobody needs the text, which takes long to make
             refuse_in_loop(f"{self.function!r}", FIX_OF_FUNCTION)
         try:
             names = self.names_of(args, kwargs)

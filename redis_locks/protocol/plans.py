@@ -174,9 +174,7 @@ class Plan:
         self._ask = self._end = ""
         if len(keys) <= _FEW_KEYS:
             question, end = _heads(keys[0], len(keys))
-            # So few are packed faster here than by hiredis.
-            packed = [f"${len(key)}\r\n{key.decode()}\r\n" for key in keys[1:]]
-            self._locks = locks = "".join(packed)
+            self._locks = locks = pack_words(keys[1:]).decode()
             self._ask, self._end = f"{question}{locks}$", f"{end}{locks}$"
 
     def question(self, link: Link, token: str, unit: str, wait: float | None) -> bytes:
