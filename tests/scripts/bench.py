@@ -72,6 +72,14 @@ class Bench:
             words = self.acquire(token, wait=wait, listener=token, mode=mode, names=names)
             assert "0" == words[0]
 
+    def stand(
+        self, token: str, names: Sequence[str] = (), mode: str = "exclusive", wait: int = FOR_EVER
+    ) -> Any:
+        """Stand in line as one that lives; return what it listens to."""
+        heard = self.listen(token)
+        self.queue_up(token, names=names, mode=mode, wait=wait)
+        return heard
+
     def release(self, token: str, *, names: Sequence[str] = ()) -> bool:
         return self.words(scripts.RELEASE, token, names=names) == ["1"]
 
@@ -83,8 +91,9 @@ class Bench:
     def extend(self, token: str, lease: int) -> list[str]:
         return self.words(self.extension, token, lease)
 
-    def inspect(self, most: int = 1000) -> list[Any]:
-        return self.run(scripts.INSPECT, "", most, "first", 0, 0)
+    def inspect(self, name: str = "") -> list[Any]:
+        names = (name,) if name else ()
+        return self.run(scripts.INSPECT, "", 1000, "first", 0, 0, names=names)
 
     def index(self, most: int = 1000) -> list[bytes]:
         packed, *_ = self.run(scripts.NAMES, "", 0, 0, most, 0)
@@ -115,11 +124,7 @@ class Bench:
         return held[0] if held else None
 
     def holders(self, name: str = "") -> list[str]:
-        names = (name,) if name else ()
-        return [
-            token.decode()
-            for token in self.run(scripts.INSPECT, "", 1000, "first", 0, 0, names=names)[3][::3]
-        ]
+        return [token.decode() for token in self.inspect(name)[3][::3]]
 
     def holder_claim(self) -> str:
         return self.inspect()[3][2].decode()
@@ -128,9 +133,8 @@ class Bench:
         at_ms, _, _, held, *_ = self.inspect()
         return int(held[1]) - int(at_ms) if held else -2
 
-    def queued(self) -> list[str]:
-        line = self.inspect()[4]
-        return [token.decode() for token in line[::2]]
+    def queued(self, name: str = "") -> list[str]:
+        return [token.decode() for token in self.inspect(name)[4][::2]]
 
     def fence(self) -> int:
         """Return the fencing token of the hold there is."""

@@ -18,6 +18,4 @@ def lock(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusiv
 
 
 def queue_up(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> object:
-    heard = bench.listen(token)
-    bench.queue_up(token, mode=asked(mode), names=names)
-    return heard
+    return bench.stand(token, names, asked(mode))

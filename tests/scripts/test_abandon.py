@@ -33,9 +33,8 @@ def test_a_grant_that_crossed_the_leaving_is_handed_on(bench: Bench) -> None:
 
 
 def test_a_grant_that_crossed_the_leaving_of_the_only_waiter_frees_the_lock(bench: Bench) -> None:
-    bench.listen("b")
     bench.acquire("a")
-    bench.queue_up("b")
+    bench.stand("b")
     bench.release("a")
     assert "0" == bench.abandon("b")[1]
     assert bench.is_idle()

@@ -72,8 +72,7 @@ def test_a_repeated_acquire_renews_a_place_that_is_about_to_expire(bench: Bench)
 @pytest.mark.parametrize("wait", [0, FOR_EVER])
 def test_a_newcomer_does_not_overtake_a_waiter_that_listens(bench: Bench, wait: int) -> None:
     bench.acquire("a")
-    heard = bench.listen("b")
-    bench.queue_up("b")
+    heard = bench.stand("b")
     bench.end_lease()
     refused, now, ends, fence, *_ = bench.acquire("c", wait=wait)
     assert "0" == refused

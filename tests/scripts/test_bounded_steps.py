@@ -27,11 +27,19 @@ def end_leases(bench: Bench, tokens: list[str]) -> None:
     bench.client.zadd(bench.keys.sharers, dict.fromkeys(tokens, 1))
 
 
-def asks_until_granted(bench: Bench, token: str) -> int:
+def asks_until_granted(bench: Bench, token: str, mode: str = "exclusive") -> int:
     """Let a waiter ask as often as it is told to ask again at once; return how often it took."""
     asked = 1
-    while (reply := bench.acquire(token, wait=-1, listener=token))[0] != "1":
+    while (reply := bench.acquire(token, mode=mode, wait=-1, listener=token))[0] != "1":
         assert int(reply[2]) <= int(reply[1])
+        asked += 1
+    return asked
+
+
+def tries_until_granted(bench: Bench, *names: str) -> int:
+    """Let one after the other ask that does not wait; return how many asked."""
+    asked = 1
+    while bench.acquire(f"me{asked}", names=names)[0] == "0":
         asked += 1
     return asked
 
@@ -39,8 +47,7 @@ def asks_until_granted(bench: Bench, token: str) -> int:
 def test_a_waiter_behind_the_dead_is_asked_to_ask_until_it_has_the_lock(bench: Bench) -> None:
     bench.acquire("a")
     crowd(bench, MANY)
-    listener = bench.listen("last")
-    bench.queue_up("last")
+    listener = bench.stand("last")
     assert bench.release("a")
     told = bench.heard(listener)
     assert told
@@ -63,9 +70,7 @@ def test_one_that_does_not_wait_gets_the_lock_once_the_dead_are_gone(bench: Benc
     bench.acquire("a")
     crowd(bench, MANY)
     bench.release("a")
-    asked = 1
-    while bench.acquire(f"me{asked}")[0] == "0":
-        asked += 1
+    asked = tries_until_granted(bench)
     assert 1 < asked <= MANY / 150
     assert f"me{asked}" == bench.holder()
 
@@ -91,9 +96,7 @@ def test_waiters_of_two_locks_that_died_are_worked_off(bench: Bench) -> None:
     for place in range(300):
         bench.acquire(f"dead{place}.1", wait=-1, names=pair)
     bench.release("a", names=pair)
-    asked = 1
-    while bench.acquire(f"me{asked}", names=pair)[0] == "0":
-        asked += 1
+    asked = tries_until_granted(bench, *pair)
     assert 1 < asked <= 300 / 40
     bench.release(f"me{asked}", names=pair)
     assert bench.is_idle(*pair)
@@ -101,10 +104,9 @@ def test_waiters_of_two_locks_that_died_are_worked_off(bench: Bench) -> None:
 
 def test_places_that_many_have_left_are_passed_over(bench: Bench) -> None:
     bench.acquire("a")
-    listener = bench.listen("last")
     bench.queue_up("first")
     gone = crowd(bench, MANY * 2)
-    bench.queue_up("last")
+    listener = bench.stand("last")
     for token in gone:
         bench.abandon(token)
     bench.abandon("first")
@@ -236,8 +238,7 @@ def test_a_set_whose_locks_all_have_waiters_lets_some_in_and_asks_the_others(ben
 def test_a_dead_last_waiter_does_not_hide_the_living_before_it(bench: Bench) -> None:
     bench.acquire("a")
     crowd(bench, 250)
-    listener = bench.listen("living")
-    bench.queue_up("living")
+    listener = bench.stand("living")
     for number in range(5):
         bench.acquire(f"late{number}.1", wait=-1, listener="nobody")
     bench.release("a")
@@ -250,17 +251,8 @@ def test_ended_holds_of_another_mode_keep_nobody_waiting(bench: Bench) -> None:
     for token in ended:
         bench.acquire(token, mode="shared")
     end_leases(bench, ended)
-    bench.listen("first")
-    asked = 1
-    while (reply := bench.acquire("first", mode="intent:no_key", wait=-1, listener="first"))[
-        0
-    ] != "1":
-        assert int(reply[2]) <= int(reply[1])
-        asked += 1
-    bench.listen("second")
-    while (reply := bench.acquire("second", mode="intent:no_key", wait=-1, listener="second"))[
-        0
-    ] != "1":
-        assert int(reply[2]) <= int(reply[1])
-        asked += 1
-    assert asked <= MANY / 100 + 3
+    asked = 0
+    for token in ("first", "second"):
+        bench.listen(token)
+        asked += asks_until_granted(bench, token, "intent:no_key")
+    assert asked <= MANY / 100 + 4

@@ -9,23 +9,17 @@ import pytest
 from redis_locks import scripts
 from tests.scripts.bench import FOR_EVER, Bench
 
-
-def release(bench: Bench) -> None:
-    bench.release("h")
-
-
-def deleted(bench: Bench) -> None:
-    bench.client.delete(bench.keys.lock)
-
-
-def nothing(bench: Bench) -> None:
-    pass
+MEANWHILE: dict[str, Callable[[Bench], object]] = {
+    "nothing": lambda bench: None,
+    "a release": lambda bench: bench.release("h"),
+    "a deletion": lambda bench: bench.client.delete(bench.keys.lock),
+}
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared", "permit:1"])
-@pytest.mark.parametrize("meanwhile", [nothing, release, deleted], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("meanwhile", MEANWHILE.values(), ids=MEANWHILE)
 def test_a_cancelled_waiter_that_asks_again_neither_holds_nor_waits(
-    bench: Bench, mode: str, meanwhile: Callable[[Bench], None]
+    bench: Bench, mode: str, meanwhile: Callable[[Bench], object]
 ) -> None:
     bench.acquire("h")
     bench.queue_up("w", mode=mode)
@@ -50,8 +44,7 @@ def test_a_wait_is_cancelled_by_one_cancellation_only(bench: Bench) -> None:
 
 def test_a_cancellation_that_came_too_late_is_none(bench: Bench) -> None:
     bench.acquire("h")
-    heard = bench.listen("w")
-    bench.queue_up("w")
+    heard = bench.stand("w")
     bench.release("h")
     assert bench.heard(heard)
     assert ["0"] == bench.words(scripts.CANCEL, "o", "w")

@@ -31,8 +31,7 @@ def test_the_locks_stay_closed_from_the_grant_on(bench: Bench, names: tuple[str,
 @pytest.mark.parametrize("names", NAMES)
 def test_a_hold_that_lasted_longer_ends_and_hands_on(bench: Bench, names: tuple[str, ...]) -> None:
     bench.acquire("a", names=names)
-    ears = bench.listen("waiter")
-    bench.queue_up("waiter", names=names)
+    ears = bench.stand("waiter", names=names)
     time.sleep(0.02)
     assert ["1"] == closed(bench, "a", 10, names)
     assert "waiter" == (bench.heard(ears) or [""])[0]

@@ -20,9 +20,8 @@ def data(bench: Bench) -> str:
 
 @pytest.mark.parametrize("mode", ["shared", "permit:1", "no_key"])
 def test_one_that_shares_the_lock_shares_it_no_more(bench: Bench, mode: str) -> None:
-    heard = bench.listen("w")
     bench.acquire("a", mode=mode)
-    bench.queue_up("w")
+    heard = bench.stand("w")
     assert ["1"] == committed(bench, "a")
     assert bench.heard(heard)
     assert ["w"] == bench.holders()

@@ -40,8 +40,7 @@ def test_a_server_out_of_memory_ends_it_though_the_next_holder_has_to_wait_for_t
     with private_server.client() as client:
         bench = Bench(client, name)
         acquire_for_process(bench, "a", bench.channel("listener"), names=["row"])
-        bench.listen("w")
-        bench.queue_up("w", names=["model", "row"], mode="intent:1:exclusive")
+        bench.stand("w", names=["model", "row"], mode="intent:1:exclusive")
         assert "1" == bench.acquire("b", names=["model"])[0]
         client.config_set("maxmemory", 1)
         assert 1 == crash_release(bench, names=["row"])

@@ -30,10 +30,8 @@ def detect(
 def test_the_youngest_of_a_circle_gives_way_and_leaves_the_queue(bench: Bench) -> None:
     bench.acquire("A.1", names=X)
     bench.acquire("B.1", names=Y)
-    bench.listen("A.2")
-    bench.listen("B.2")
-    bench.queue_up("A.2", names=Y)
-    bench.queue_up("B.2", names=X)
+    bench.stand("A.2", names=Y)
+    bench.stand("B.2", names=X)
     assert "0" == detect(bench, "A.2", Y)
     assert "1" == detect(bench, "B.2", X)
     assert "0" == detect(bench, "B.2", X)  # it does not wait any more
@@ -44,26 +42,22 @@ def test_the_shared_hold_that_an_upgrade_starts_from_is_not_in_its_way(bench: Be
     for token in ("A.1", "C.1"):
         bench.acquire(token, names=X, mode="shared")
     bench.acquire("B.1", names=Y)
-    bench.listen("A.2")
-    bench.listen("B.2")
-    bench.queue_up("A.2", names=Y)
+    bench.stand("A.2", names=Y)
     assert "0" == detect(bench, "A.2", Y)
-    bench.queue_up("B.2", names=X, mode="upgrade:A.1")
+    bench.stand("B.2", names=X, mode="upgrade:A.1")
     assert "0" == detect(bench, "B.2", X, mode="upgrade:A.1")
 
 
 def test_a_hold_that_nobody_uses_any_more_is_in_nobodys_way(bench: Bench) -> None:
     bench.acquire("A.1", names=X)
-    bench.listen("A.2")
-    bench.queue_up("A.2", names=X)
+    bench.stand("A.2", names=X)
     assert "0" == detect(bench, "A.2", X, forsaken="A.0 A.1")
     assert "1" == detect(bench, "A.2", X)
 
 
 def test_what_a_waiter_writes_down_is_kept_until_it_looks_again(bench: Bench) -> None:
     bench.acquire("A.1", names=X)
-    bench.listen("B.1")
-    bench.queue_up("B.1", names=X)
+    bench.stand("B.1", names=X)
     seconds, microseconds = bench.client.time()
     assert "0" == detect(bench, "B.1", X)
     (waits,) = (key for key in bench.all_keys() if key.endswith(b":waits"))
@@ -79,8 +73,7 @@ def test_a_grant_takes_away_what_its_waiter_wrote_down(
     bench: Bench, mode: str, names: tuple[str, ...]
 ) -> None:
     bench.acquire("A.1", names=X)
-    bench.listen("B.1")
-    bench.queue_up("B.1", names=names, mode=mode)
+    bench.stand("B.1", names=names, mode=mode)
     assert "0" == detect(bench, "B.1", names, mode=mode)
     for name in names:
         stored.age_wait(bench.client, bench.lock_key(name), "B.1", by_ms=1000)

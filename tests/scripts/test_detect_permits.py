@@ -8,7 +8,6 @@ import pytest
 
 from tests.scripts.bench import Bench
 from tests.scripts.test_detect import X, detect
-from tests.scripts.test_detect_places import stand
 
 S = ("s",)
 
@@ -27,11 +26,11 @@ def test_a_wait_for_a_permit_is_a_dead_end_when_all_who_have_one_are_stuck(
     holders = [f"{letter}.1" for letter in "PQR"[:capacity]]
     permits(bench, *holders, capacity=capacity)
     mode = f"permit:{capacity}"
-    stand(bench, "A.2", S, mode)
+    bench.stand("A.2", S, mode)
     assert "0" == detect(bench, "A.2", S, mode=mode)
     for holder in holders:
         waiter = holder.replace("1", "2")
-        stand(bench, waiter, X)
+        bench.stand(waiter, X)
         expected = "1" if holder == holders[-1] else "0"
         assert expected == detect(bench, waiter, X)
 
@@ -43,24 +42,24 @@ def test_the_smallest_capacity_of_the_stuck_and_the_waiter_counts(
     """P's permit is the only one that is out, and one of the two allows no second one."""
     bench.acquire("A.1", names=X)
     permits(bench, "P.1", capacity=theirs)
-    stand(bench, "A.2", S, f"permit:{wanted}")
+    bench.stand("A.2", S, f"permit:{wanted}")
     assert "0" == detect(bench, "A.2", S, mode=f"permit:{wanted}")
-    stand(bench, "P.2", X)
+    bench.stand("P.2", X)
     assert "1" == detect(bench, "P.2", X)
 
 
 def test_who_waits_for_a_permit_that_it_has_itself_waits_for_ever(bench: Bench) -> None:
     permits(bench, "A.1", capacity=1)
-    stand(bench, "A.2", S, "permit:1")
+    bench.stand("A.2", S, "permit:1")
     assert "1" == detect(bench, "A.2", S, mode="permit:1")
 
 
 def test_permits_are_in_the_way_of_who_wants_the_lock_alone(bench: Bench) -> None:
     bench.acquire("A.1", names=X)
     permits(bench, "P.1", "Q.1", capacity=3)
-    stand(bench, "P.2", X)
+    bench.stand("P.2", X)
     assert "0" == detect(bench, "P.2", X)
-    stand(bench, "A.2", S)
+    bench.stand("A.2", S)
     assert "1" == detect(bench, "A.2", S)
 
 
@@ -68,14 +67,14 @@ def test_a_permit_to_spare_ends_a_circle_of_those_before_it_in_queue_too(bench: 
     """A stands behind W for a permit that Q gives back some day, though P waits for A."""
     bench.acquire("A.1", names=X)
     permits(bench, "P.1", "Q.1", capacity=2)
-    stand(bench, "W.1", S, "permit:2")
-    stand(bench, "P.2", X)
+    bench.stand("W.1", S, "permit:2")
+    bench.stand("P.2", X)
     assert "0" == detect(bench, "P.2", X)
-    stand(bench, "A.2", S, "permit:2")
+    bench.stand("A.2", S, "permit:2")
     assert "0" == detect(bench, "A.2", S, mode="permit:2")
     bench.release("Q.1", names=S)  # W has its permit
     assert "0" == detect(bench, "A.2", S, mode="permit:2")
-    stand(bench, "W.2", X)
+    bench.stand("W.2", X)
     assert "1" == detect(bench, "W.2", X)
 
 
@@ -87,10 +86,10 @@ def test_a_permit_of_the_dead_is_to_be_had_when_its_lease_ends(bench: Bench) -> 
     bench.acquire("A.1", names=X)
     for token, lease in (("P.1", 60_000), ("D.1", 90_000)):
         bench.acquire(token, names=S, mode="permit:2", lease=lease)
-    stand(bench, "P.2", X)
-    dying = stand(bench, "D.2", X)
+    bench.stand("P.2", X)
+    dying = bench.stand("D.2", X)
     sleep(0.002)
-    stand(bench, "A.2", S, "permit:2")
+    bench.stand("A.2", S, "permit:2")
     for token in ("P.2", "D.2"):
         assert "0" == detect(bench, token, X)
     dying.unsubscribe()

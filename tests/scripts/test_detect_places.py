@@ -13,13 +13,6 @@ from redis_locks import scripts
 from tests.scripts.bench import WHO, Bench
 from tests.scripts.test_detect import LOOK, X, Y, detect
 
-
-def stand(bench: Bench, token: str, names: tuple[str, ...], mode: str = "exclusive") -> Any:
-    heard = bench.listen(token)
-    bench.queue_up(token, names=names, mode=mode)
-    return heard
-
-
 WANTED = {"A.2": (X, "exclusive"), "B.2": (X, "shared"), "C.2": (Y, "exclusive")}
 
 
@@ -50,7 +43,7 @@ def test_a_place_alone_can_close_a_circle_whoever_looks_last(
     heard = {}
     for token in (f"{letter}.2" for letter in order):
         names, mode = WANTED[token]
-        heard[token] = stand(bench, token, names, mode)
+        heard[token] = bench.stand(token, names, mode)
         sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
     youngest = f"{order[-1]}.2"
     first, last = looks
@@ -68,8 +61,8 @@ def test_a_dead_waiters_place_closes_no_circle(bench: Bench, size: int) -> None:
     """A, who would have to look, is dead: B waits for nothing but A's place, and gets the lock in its stead."""
     bench.acquire("C.1", names=X, mode="shared")
     bench.acquire("B.1", names=Y)
-    dying = stand(bench, "A.2", (*X, "z")[:size])
-    heard = {token: stand(bench, token, *WANTED[token]) for token in ("B.2", "C.2")}
+    dying = bench.stand("A.2", (*X, "z")[:size])
+    heard = {token: bench.stand(token, *WANTED[token]) for token in ("B.2", "C.2")}
     dying.unsubscribe()
     assert dying.get_message(timeout=5)["type"] == "unsubscribe"
     assert "0" == look(bench, "C.2")
@@ -90,8 +83,8 @@ def test_a_dead_waiter_that_looked_closes_no_circle(bench: Bench) -> None:
     """
     bench.acquire("A.1", names=X)
     bench.acquire("B.1", names=Y)
-    dying = stand(bench, "A.2", Y)
-    stand(bench, "B.2", X)
+    dying = bench.stand("A.2", Y)
+    bench.stand("B.2", X)
     assert "0" == detect(bench, "A.2", Y)
     dying.unsubscribe()
     assert dying.get_message(timeout=5)["type"] == "unsubscribe"
@@ -105,7 +98,7 @@ def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
     heard = {}
     for token in ("C.2", "A.2", "B.2"):
         names, mode = WANTED[token]
-        heard[token] = stand(bench, token, names, mode)
+        heard[token] = bench.stand(token, names, mode)
         sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
@@ -123,7 +116,7 @@ def test_who_dies_after_it_was_told_to_look_is_not_passed_over(bench: Bench, loo
     """Without A, B shares x with C at once: nobody is to be ended."""
     bench.acquire("C.1", names=X, mode="shared")
     bench.acquire("B.1", names=Y)
-    heard = {token: stand(bench, token, *WANTED[token]) for token in ("A.2", "B.2", "C.2")}
+    heard = {token: bench.stand(token, *WANTED[token]) for token in ("A.2", "B.2", "C.2")}
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
     heard["A.2"].unsubscribe()
@@ -147,7 +140,7 @@ def test_who_looks_when_it_is_told_is_not_passed_over_later(bench: Bench) -> Non
     bench.acquire("B.1", names=Y)
     for token in ("C.2", "A.2", "B.2"):
         names, mode = WANTED[token]
-        stand(bench, token, names, mode)
+        bench.stand(token, names, mode)
         sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
@@ -160,8 +153,8 @@ def test_who_looks_when_it_is_told_is_not_passed_over_later(bench: Bench) -> Non
 def test_a_claim_that_somebody_deleted_ends_the_place_and_nothing_else(bench: Bench) -> None:
     bench.acquire("C.1", names=X, mode="shared")
     bench.acquire("B.1", names=Y)
-    stand(bench, "A.2", (*X, "z"))
-    heard = {token: stand(bench, token, *WANTED[token]) for token in ("B.2", "C.2")}
+    bench.stand("A.2", (*X, "z"))
+    heard = {token: bench.stand(token, *WANTED[token]) for token in ("B.2", "C.2")}
     bench.drop_line("z")
     assert "0" == look(bench, "C.2")
     assert "0" == look(bench, "B.2")
@@ -175,9 +168,9 @@ def test_what_a_set_waits_for_is_known_by_its_claim(bench: Bench) -> None:
     wants = (*X, "z")
     bench.acquire("C.1", names=X)
     bench.acquire("B.1", names=Y)
-    heard = {"A.2": stand(bench, "A.2", wants), "B.2": stand(bench, "B.2", ("z",))}
+    heard = {"A.2": bench.stand("A.2", wants), "B.2": bench.stand("B.2", ("z",))}
     sleep(0.002)
-    heard["C.2"] = stand(bench, "C.2", Y)
+    heard["C.2"] = bench.stand("C.2", Y)
     assert "0" == detect(bench, "B.2", ("z",))
     assert "0" == detect(bench, "C.2", Y)
     assert {"A.2"} == told_to_look(bench, heard)
@@ -190,11 +183,11 @@ def test_an_upgrade_is_in_the_way_of_who_could_share(bench: Bench) -> None:
     for token in ("A.1", "B.1"):
         bench.acquire(token, names=X, mode="shared")
     bench.acquire("C.1", names=Y)
-    stand(bench, "A.2", X, "upgrade:A.1")
+    bench.stand("A.2", X, "upgrade:A.1")
     assert "0" == detect(bench, "A.2", X, mode="upgrade:A.1")
-    stand(bench, "B.2", Y)
+    bench.stand("B.2", Y)
     assert "0" == detect(bench, "B.2", Y)
-    stand(bench, "C.2", X, "shared")
+    bench.stand("C.2", X, "shared")
     assert "1" == detect(bench, "C.2", X, mode="shared")
 
 
@@ -202,10 +195,10 @@ def test_a_set_stands_in_the_way_of_those_behind_it_at_each_of_its_locks(bench: 
     """A waits for x and y, and holds neither; behind it at y stands B, for whose z C waits with x."""
     bench.acquire("C.1", names=X)
     bench.acquire("B.1", names=("z",))
-    stand(bench, "A.1", X + Y)
-    stand(bench, "B.2", Y)
+    bench.stand("A.1", X + Y)
+    bench.stand("B.2", Y)
     assert "0" == detect(bench, "B.2", Y)
-    stand(bench, "C.2", ("z",))
+    bench.stand("C.2", ("z",))
     assert "0" == detect(bench, "C.2", ("z",))
     assert "0" == detect(bench, "A.1", X + Y)  # as it was told
     assert "1" == detect(bench, "C.2", ("z",))
@@ -225,9 +218,9 @@ def test_who_only_stands_between_two_of_a_circle_is_not_part_of_it(bench: Bench)
     bench.acquire("D.1", names=Y)
     heard = {}
     for token, mode in (("A.1", "exclusive"), ("B.1", "shared"), ("D.2", "shared")):
-        heard[token] = stand(bench, token, X, mode)
+        heard[token] = bench.stand(token, X, mode)
     assert "0" == detect(bench, "D.2", X, mode="shared")
-    stand(bench, "C.2", Y)
+    bench.stand("C.2", Y)
     assert "0" == detect(bench, "C.2", Y)
     assert {"A.1"} == told_to_look(bench, heard)
     assert "0" == detect(bench, "A.1", X)

@@ -39,7 +39,7 @@ def queue_up_at_once(bench: Bench) -> None:
 
 
 def since(bench: Bench, token: str) -> int:
-    (_, text) = bench.run(scripts.INSPECT, "", 1, "first", 0, 0, names=WANTED[token])[4]
+    (_, text) = bench.inspect(*WANTED[token])[4]
     claim = Claim.parse(text.decode())
     assert claim is not None
     return claim.since_ms

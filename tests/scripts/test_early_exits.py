@@ -63,8 +63,7 @@ def held(side: Side) -> None:
 
 def held_and_waited_for(side: Side) -> None:
     held(side)
-    side.listen("b")
-    side.queue_up("b", wait=9_000)
+    side.stand("b", wait=9_000)
 
 
 def ours(side: Side) -> None:
@@ -74,8 +73,7 @@ def ours(side: Side) -> None:
 def two_wait(side: Side) -> None:
     ours(side)
     for token in "bc":
-        side.listen(token)
-        side.queue_up(token)
+        side.stand(token)
 
 
 def all_are_dead(side: Side) -> None:
@@ -85,8 +83,7 @@ def all_are_dead(side: Side) -> None:
 
 def a_reader_waits(side: Side) -> None:
     ours(side)
-    side.listen("b")
-    side.queue_up("b", mode="shared")
+    side.stand("b", mode="shared")
 
 
 def foreign_lock(side: Side) -> None:
@@ -129,8 +126,7 @@ def second_held(side: Side) -> None:
 
 def pair_held_and_waited_for(side: Side) -> None:
     pair_held(side)
-    side.listen("b")
-    side.queue_up("b", names=PAIR, wait=9_000)
+    side.stand("b", names=PAIR, wait=9_000)
 
 
 def second_shared(side: Side) -> None:
@@ -142,8 +138,7 @@ def second_waited_for(side: Side) -> None:
     """The one that waits for it waits for another one, too, which is held."""
     pair(side)
     side.acquire("holder", names=("z",))
-    side.listen("b")
-    side.queue_up("b", names=("y", "z"))
+    side.stand("b", names=("y", "z"))
 
 
 def first_waited_for_by_the_dead(side: Side) -> None:
@@ -164,8 +159,7 @@ def pair_ours_and_wanted(*wanted: str, living: bool = True) -> Callable[[Side], 
         if living:
             side.listen("b")
         side.queue_up("b", names=wanted)
-        side.listen("c")
-        side.queue_up("c", names=PAIR)
+        side.stand("c", names=PAIR)
 
     want.__name__ = f"pair_ours_and_{''.join(wanted)}_wanted{'' if living else '_dead'}"
     return want
@@ -176,8 +170,7 @@ def ours_ended_and_shared_since(side: Side) -> None:
     ours(side)
     side.end_lease()
     side.acquire("reader", mode="shared")
-    side.listen("b")
-    side.queue_up("b")
+    side.stand("b")
 
 
 def pair_ours_in_part(side: Side) -> None:
@@ -188,62 +181,6 @@ def pair_ours_in_part(side: Side) -> None:
 def pair_shared(side: Side) -> None:
     pair(side)
     side.acquire("a", names=PAIR, mode="shared")
-
-
-CASES = [
-    (nothing, scripts.ACQUIRE, ACQUIRE_NOW),
-    (nothing, scripts.ACQUIRE, ACQUIRE_EVER),
-    (nothing, scripts.ACQUIRE, (60_000, "shared", WHO, "nobody", 0, 1)),
-    (we_listen, scripts.ACQUIRE, ACQUIRE_SILENTLY),
-    (we_listen_and_it_is_held, scripts.ACQUIRE, ACQUIRE_SILENTLY),
-    (we_listen_behind_the_dead, scripts.ACQUIRE, ACQUIRE_SILENTLY),
-    (fence_ahead, scripts.ACQUIRE, ACQUIRE_NOW),
-    (held, scripts.ACQUIRE, ACQUIRE_NOW),
-    (held, scripts.ACQUIRE, ACQUIRE_SOON),
-    (held, scripts.ACQUIRE, ACQUIRE_EVER),
-    (held_and_waited_for, scripts.ACQUIRE, ACQUIRE_NOW),
-    (held_and_waited_for, scripts.ACQUIRE, ACQUIRE_SOON),
-    (foreign_lock, scripts.ACQUIRE, ACQUIRE_NOW),
-    (pair, scripts.ACQUIRE, ACQUIRE_NOW),
-    (pair_with_a_fence_ahead, scripts.ACQUIRE, ACQUIRE_EVER),
-    (pair_held, scripts.ACQUIRE, ACQUIRE_NOW),
-    (pair_held, scripts.ACQUIRE, ACQUIRE_SOON),
-    (pair_held, scripts.ACQUIRE, ACQUIRE_EVER),
-    (pair_held_in_a_new_index, scripts.ACQUIRE, ACQUIRE_LONG),
-    (pair_held_and_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
-    (first_held, scripts.ACQUIRE, ACQUIRE_SOON),
-    (second_held, scripts.ACQUIRE, ACQUIRE_EVER),
-    (second_shared, scripts.ACQUIRE, ACQUIRE_NOW),
-    (second_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
-    (first_waited_for_by_the_dead, scripts.ACQUIRE, ACQUIRE_EVER),
-    (nothing, scripts.RELEASE, ()),
-    (held, scripts.RELEASE, ()),
-    (ours, scripts.RELEASE, ()),
-    (two_wait, scripts.RELEASE, ()),
-    (all_are_dead, scripts.RELEASE, ()),
-    (a_reader_waits, scripts.RELEASE, ()),
-    (ours_ended_and_shared_since, scripts.RELEASE, ()),
-    (ours_ended_and_shared_since, scripts.COMMIT, COMMANDS),
-    (pair_ours, scripts.RELEASE, ()),
-    (pair_ours_and_wanted(*PAIR), scripts.RELEASE, ()),
-    (pair_ours_and_wanted(*PAIR, living=False), scripts.RELEASE, ()),
-    (pair_ours_and_wanted("x"), scripts.RELEASE, ()),
-    (pair_ours_in_part, scripts.RELEASE, ()),
-    (pair_shared, scripts.RELEASE, ()),
-    (nothing, scripts.COMMIT, COMMANDS),
-    (ours, scripts.COMMIT, COMMANDS),
-    (ours, scripts.COMMIT, FAILING),
-    (two_wait, scripts.COMMIT, COMMANDS),
-    (pair_ours, scripts.COMMIT, COMMANDS),
-    (pair_ours_and_wanted("y"), scripts.COMMIT, COMMANDS),
-    (pair_ours_in_part, scripts.COMMIT, COMMANDS),
-    (pair_shared, scripts.COMMIT, FAILING),
-]
-
-
-@pytest.mark.parametrize("case", CASES, ids=named)
-def test_both_ways_end_alike(side: Make, case: Case) -> None:
-    check_that_both_end_alike(side, case)
 
 
 BY_THE_USUAL_WAY = [
@@ -267,6 +204,45 @@ BY_THE_USUAL_WAY = [
     (two_wait, scripts.COMMIT, COMMANDS),
     (pair_ours, scripts.COMMIT, COMMANDS),
 ]
+
+CASES = [
+    *BY_THE_USUAL_WAY,
+    (nothing, scripts.ACQUIRE, (60_000, "shared", WHO, "nobody", 0, 1)),
+    (we_listen_behind_the_dead, scripts.ACQUIRE, ACQUIRE_SILENTLY),
+    (held, scripts.ACQUIRE, ACQUIRE_EVER),
+    (held_and_waited_for, scripts.ACQUIRE, ACQUIRE_NOW),
+    (held_and_waited_for, scripts.ACQUIRE, ACQUIRE_SOON),
+    (foreign_lock, scripts.ACQUIRE, ACQUIRE_NOW),
+    (pair_with_a_fence_ahead, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair_held, scripts.ACQUIRE, ACQUIRE_NOW),
+    (pair_held, scripts.ACQUIRE, ACQUIRE_EVER),
+    (pair_held_in_a_new_index, scripts.ACQUIRE, ACQUIRE_LONG),
+    (first_held, scripts.ACQUIRE, ACQUIRE_SOON),
+    (second_held, scripts.ACQUIRE, ACQUIRE_EVER),
+    (second_shared, scripts.ACQUIRE, ACQUIRE_NOW),
+    (second_waited_for, scripts.ACQUIRE, ACQUIRE_EVER),
+    (first_waited_for_by_the_dead, scripts.ACQUIRE, ACQUIRE_EVER),
+    (nothing, scripts.RELEASE, ()),
+    (held, scripts.RELEASE, ()),
+    (all_are_dead, scripts.RELEASE, ()),
+    (a_reader_waits, scripts.RELEASE, ()),
+    (ours_ended_and_shared_since, scripts.RELEASE, ()),
+    (ours_ended_and_shared_since, scripts.COMMIT, COMMANDS),
+    (pair_ours_and_wanted(*PAIR, living=False), scripts.RELEASE, ()),
+    (pair_ours_and_wanted("x"), scripts.RELEASE, ()),
+    (pair_ours_in_part, scripts.RELEASE, ()),
+    (pair_shared, scripts.RELEASE, ()),
+    (nothing, scripts.COMMIT, COMMANDS),
+    (ours, scripts.COMMIT, FAILING),
+    (pair_ours_and_wanted("y"), scripts.COMMIT, COMMANDS),
+    (pair_ours_in_part, scripts.COMMIT, COMMANDS),
+    (pair_shared, scripts.COMMIT, FAILING),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_both_ways_end_alike(side: Make, case: Case) -> None:
+    check_that_both_end_alike(side, case)
 
 
 @pytest.mark.parametrize("case", BY_THE_USUAL_WAY, ids=named)

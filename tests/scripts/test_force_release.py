@@ -38,9 +38,8 @@ def test_one_lock_of_a_set_is_overtaken_for_all_of_it(bench: Bench) -> None:
 
 
 def test_the_first_waiter_is_told_of_a_higher_fencing_token(bench: Bench) -> None:
-    heard = bench.listen("b")
     bench.acquire("a")
-    bench.queue_up("b")
+    heard = bench.stand("b")
     fence, _ = force(bench, "a")
     token, granted, _ = bench.heard(heard) or ()
     assert "b" == token == bench.holder()
@@ -48,9 +47,8 @@ def test_the_first_waiter_is_told_of_a_higher_fencing_token(bench: Bench) -> Non
 
 
 def test_repeated_it_says_the_same_and_leaves_the_successor_alone(bench: Bench) -> None:
-    bench.listen("b")
     bench.acquire("a")
-    bench.queue_up("b")
+    bench.stand("b")
     first = force(bench, "a")
     last = bench.last_fence()
     assert first == force(bench, "a")
@@ -61,9 +59,8 @@ def test_repeated_it_says_the_same_and_leaves_the_successor_alone(bench: Bench) 
 def test_a_hold_whose_lease_has_ended_is_not_ended_again_but_the_lock_goes_on(
     bench: Bench,
 ) -> None:
-    bench.listen("b")
     bench.acquire("a")
-    bench.queue_up("b")
+    bench.stand("b")
     bench.end_lease()
     assert (0, []) == force(bench, "a")
     assert "b" == bench.holder()

@@ -92,8 +92,7 @@ def holders(bench: Bench, names: tuple[str, ...]) -> list[str]:
 
 
 def in_line(bench: Bench, names: tuple[str, ...]) -> list[str]:
-    lines = [bench.run(scripts.INSPECT, "", 9, "first", 0, 0, names=[name])[4] for name in names]
-    return [token.decode() for line in lines or [bench.inspect()[4]] for token in line[::2]]
+    return [token for name in names or ("",) for token in bench.queued(name)]
 
 
 @pytest.mark.parametrize("end", ENDS)

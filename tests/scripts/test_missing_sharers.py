@@ -54,8 +54,7 @@ CASES: dict[str, Callable[[Bench], object]] = {
 def shared_by_two(bench: Bench, mode: str) -> None:
     bench.acquire("a", mode=mode, lease=30_000)
     bench.acquire("b", mode=mode)
-    bench.listen("w")
-    bench.queue_up("w")
+    bench.stand("w")
 
 
 @pytest.mark.parametrize("mode", ["shared", "permit:2"])

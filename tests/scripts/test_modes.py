@@ -85,8 +85,7 @@ def test_an_upgrade_whose_shared_hold_is_lost_says_so(bench: Bench) -> None:
 def test_an_upgrade_that_is_given_up_says_that_its_shared_hold_is_lost(bench: Bench) -> None:
     for token in "ab":
         bench.acquire(token, mode="shared")
-    bench.listen("A")
-    bench.queue_up("A", mode="upgrade:a")
+    bench.stand("A", mode="upgrade:a")
     stored.lose_sharers(bench.client, bench.keys.lock, bench.keys.sharers)
     assert ["2"] == bench.abandon("A", mode="upgrade:a")
     assert [] == bench.queued()
@@ -104,8 +103,7 @@ def test_an_upgrade_of_a_set_of_which_a_part_was_taken_away_has_lost_it(bench: B
 def test_an_upgrade_in_the_queue_whose_shared_hold_ended_is_passed_over(bench: Bench) -> None:
     for token in "ab":
         bench.acquire(token, mode="shared")
-    bench.listen("A")
-    bench.queue_up("A", mode="upgrade:a")
+    bench.stand("A", mode="upgrade:a")
     bench.client.zadd(bench.keys.sharers, {"a": 1})
     bench.release("b")
     assert [] == bench.holders()
@@ -134,8 +132,7 @@ def test_an_upgrade_never_shortens_the_lease(bench: Bench) -> None:
 
 def test_claims_of_sharers_that_died_together_are_forgotten(bench: Bench) -> None:
     bench.acquire("a", mode="permit:2")
-    bench.listen("w")
-    bench.queue_up("w")
+    bench.stand("w")
     stored.lose_sharers(bench.client, bench.keys.lock, bench.keys.sharers)
     bench.acquire("w", wait=FOR_EVER)
     bench.release("w")
@@ -144,31 +141,18 @@ def test_claims_of_sharers_that_died_together_are_forgotten(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("mode", ["shared", "permit:2"])
-def test_an_exclusive_hold_that_ended_does_not_count_again_after_others_have_shared(
-    bench: Bench, mode: str
+@pytest.mark.parametrize("waited_for", [True, False])
+def test_an_exclusive_hold_that_ended_does_not_count_again_when_others_share_or_have_shared(
+    bench: Bench, mode: str, *, waited_for: bool
 ) -> None:
     bench.acquire("a")
     bench.end_lease()
     assert granted(bench, "b", mode)
-    bench.listen("c")
-    bench.queue_up("c")
+    if waited_for:
+        bench.stand("c")
     commit = (3, "SET", f"{bench.prefix}:late", "1")
-    assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
-    assert not bench.release("a")
-    assert (["b"], ["c"]) == (bench.holders(), bench.queued())
-    assert bench.release("b")
-    assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
-    assert "c" == bench.holder()
-
-
-@pytest.mark.parametrize("mode", ["shared", "permit:2"])
-def test_an_exclusive_hold_that_ended_does_not_count_again_after_others_have_left(
-    bench: Bench, mode: str
-) -> None:
-    bench.acquire("a")
-    bench.end_lease()
-    assert granted(bench, "b", mode)
-    assert bench.release("b")
-    commit = (3, "SET", f"{bench.prefix}:late", "1")
-    assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
-    assert not bench.release("a")
+    for holder in ("b", "c" if waited_for else None):
+        assert ["0"] == bench.words(scripts.COMMIT, "a", *commit)
+        assert not bench.release("a")
+        assert holder == bench.holder()
+        assert bench.release("b") == (holder == "b")

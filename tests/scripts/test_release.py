@@ -70,18 +70,16 @@ def test_a_waiter_whose_time_is_up_is_skipped(bench: Bench) -> None:
 
 
 def test_a_late_release_of_an_ended_lease_hands_the_lock_on(bench: Bench) -> None:
-    bench.listen("b")
     bench.acquire("a")
-    bench.queue_up("b")
+    bench.stand("b")
     bench.end_lease()
     assert bench.release("a"), "nobody had it meanwhile"
     assert "b" == bench.holder()
 
 
 def test_a_foreign_key_in_the_way_of_a_hand_off_leaves_nobody_holding(bench: Bench) -> None:
-    heard = bench.listen("b")
     bench.acquire("a")
-    bench.queue_up("b")
+    heard = bench.stand("b")
     foreign = bench.put_foreign("index")
     with pytest.raises(ResponseError, match="WRONGTYPE"):
         bench.release("a")
@@ -98,8 +96,7 @@ def test_a_server_out_of_memory_lets_go_of_a_row_whose_next_holder_has_to_wait_f
     with private_server.client() as client:
         bench = Bench(client, name)
         bench.acquire("a", names=["row"])
-        bench.listen("w")
-        bench.queue_up("w", names=["model", "row"], mode="intent:1:exclusive")
+        bench.stand("w", names=["model", "row"], mode="intent:1:exclusive")
         assert "1" == bench.acquire("b", names=["model"])[0]
         client.config_set("maxmemory", 1)
         assert bench.release("a", names=["row"])

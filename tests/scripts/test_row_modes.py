@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from redis_locks import scripts
 from redis_locks.values import modes
-from tests.scripts.bench import FOR_EVER, WHO, Bench
+from tests.scripts.bench import FOR_EVER, Bench
 from tests.scripts.rows import AB, A, B, asked, lock, queue_up
-from tests.scripts.test_detect import LOOK
+from tests.scripts.test_detect import detect
 
 ROW_MODES = ["key_share", "shared", "no_key", "exclusive"]
 INTENTS = [f"intent:{mode}" for mode in ROW_MODES]
-
-
-def queue_of(bench: Bench, name: str) -> list[str]:
-    return [
-        waiter.decode()
-        for waiter in bench.run(scripts.INSPECT, "", 100, "first", 0, 0, names=[name])[4][::2]
-    ]
 
 
 @pytest.mark.parametrize("held", [*ROW_MODES, *INTENTS, "permit:2"])
@@ -33,7 +25,7 @@ def test_the_scripts_table_is_that_of_python(bench: Bench, held: str) -> None:
 def test_who_waits_for_a_row_keeps_nobody_from_another(bench: Bench) -> None:
     lock(bench, "a", A)
     heard = queue_up(bench, "w", A)
-    assert [] == queue_of(bench, "M")
+    assert [] == bench.queued("M")
     assert lock(bench, "b", B)
     bench.release("a", names=A)
     assert bench.heard(heard)
@@ -45,23 +37,22 @@ def test_rows_wait_for_their_model_and_then_go_on_together(bench: Bench) -> None
     heard = {
         token: queue_up(bench, token, names) for token, names in {"v": A, "w": A, "x": B}.items()
     }
-    assert ["v", "w", "x"] == queue_of(bench, "M")
+    assert ["v", "w", "x"] == bench.queued("M")
     bench.release("m", names=["M"])
     # w waits for v's row now, which is not in the way of x.
     assert [True, False, True] == [bool(bench.heard(heard[token])) for token in "vwx"]
-    assert [] == queue_of(bench, "M")
-    assert ["w"] == queue_of(bench, "M:a")
+    assert [] == bench.queued("M")
+    assert ["w"] == bench.queued("M:a")
     bench.release("v", names=A)
     assert bench.heard(heard["w"])
 
 
 def test_a_model_that_is_waited_for_is_not_overtaken_by_rows(bench: Bench) -> None:
     lock(bench, "a", A)
-    heard = bench.listen("m")
-    bench.queue_up("m", names=["M"])
+    heard = bench.stand("m", names=["M"])
     assert not lock(bench, "b", B)
     later = queue_up(bench, "b", B)
-    assert ["m", "b"] == queue_of(bench, "M")
+    assert ["m", "b"] == bench.queued("M")
     bench.release("a", names=A)
     assert bench.heard(heard)
     assert ["m"] == bench.holders("M")
@@ -79,11 +70,11 @@ def test_a_row_whose_turn_comes_while_the_model_is_taken_waits_for_the_model(
     assert "1" == bench.acquire("m", names=["M"])[0]
     bench.release("a", names=["M:a"])
     assert bench.heard(heard) is None
-    assert ["w"] == queue_of(bench, "M")
+    assert ["w"] == bench.queued("M")
     bench.release("m", names=["M"])
     assert bench.heard(heard)
     assert ["w"] == bench.holders("M:a") == bench.holders("M")
-    assert [] == queue_of(bench, "M") + queue_of(bench, "M:a")
+    assert [] == bench.queued("M") + bench.queued("M:a")
 
 
 def test_a_place_at_the_model_that_expired_is_found_again(bench: Bench) -> None:
@@ -91,7 +82,7 @@ def test_a_place_at_the_model_that_expired_is_found_again(bench: Bench) -> None:
     heard = queue_up(bench, "w", A)
     bench.drop_line("M")
     bench.queue_up("w", mode=asked("exclusive"), names=A)
-    assert ["w"] == queue_of(bench, "M")
+    assert ["w"] == bench.queued("M")
     bench.release("m", names=["M"])
     assert bench.heard(heard)
 
@@ -118,27 +109,18 @@ def test_a_refusal_names_the_lock_and_the_holder_in_the_way(bench: Bench) -> Non
 def test_a_waiter_is_shown_with_what_it_wants_of_each_lock(bench: Bench) -> None:
     bench.acquire("m", names=["M"])
     queue_up(bench, "w", A, "no_key")
-    shown = [
-        bench.run(scripts.INSPECT, "", 9, "first", 0, 0, names=[name])[4][1].split()[2].decode()
-        for name in A
-    ]
-    assert ["intent:no_key", "no_key"] == shown
-
-
-def detect(bench: Bench, token: str, names: tuple[str, ...], mode: str) -> str:
-    return bench.words(scripts.DETECT, token, mode, WHO, "x.py:1", "", *LOOK, names=names)[0]
+    shown = [bench.inspect(name)[4][1].split()[2] for name in A]
+    assert [b"intent:no_key", b"no_key"] == shown
 
 
 def test_a_circle_through_a_row_and_its_model_is_found(bench: Bench) -> None:
     """P has row a and wants the model m; Q has row b, and so the intent on M, and wants row a."""
     lock(bench, "P.1", A)
     lock(bench, "Q.1", B)
-    for token in ("P.2", "Q.2"):
-        bench.listen(token)
-    bench.queue_up("Q.2", mode=asked("exclusive"), names=A)
-    assert "0" == detect(bench, "Q.2", A, asked("exclusive"))
-    bench.queue_up("P.2", names=["M"])
-    assert "1" == detect(bench, "P.2", ("M",), "exclusive")
+    queue_up(bench, "Q.2", A)
+    assert "0" == detect(bench, "Q.2", A, mode=asked("exclusive"))
+    bench.stand("P.2", ("M",))
+    assert "1" == detect(bench, "P.2", ("M",))
 
 
 def test_a_holder_that_leaves_room_is_in_nobodys_way(bench: Bench) -> None:
@@ -146,12 +128,10 @@ def test_a_holder_that_leaves_room_is_in_nobodys_way(bench: Bench) -> None:
     lock(bench, "P.1", B)
     lock(bench, "Q.1", A, "no_key")
     lock(bench, "R.1", A, "key_share")
-    for token in ("P.2", "R.2"):
-        bench.listen(token)
-    bench.queue_up("R.2", mode=asked("exclusive"), names=B)
-    assert "0" == detect(bench, "R.2", B, asked("exclusive"))
-    bench.queue_up("P.2", mode=asked("no_key"), names=A)
-    assert "0" == detect(bench, "P.2", A, asked("no_key"))
+    queue_up(bench, "R.2", B)
+    assert "0" == detect(bench, "R.2", B, mode=asked("exclusive"))
+    queue_up(bench, "P.2", A, "no_key")
+    assert "0" == detect(bench, "P.2", A, mode=asked("no_key"))
     bench.abandon("P.2", mode=asked("no_key"), names=A)
     bench.queue_up("P.2", mode=asked("exclusive"), names=A)
-    assert "1" == detect(bench, "P.2", A, asked("exclusive"))
+    assert "1" == detect(bench, "P.2", A, mode=asked("exclusive"))

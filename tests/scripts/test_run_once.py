@@ -80,9 +80,8 @@ def test_beginning_again_lengthens_the_lease_and_never_shortens_it(bench: RunBen
 
 
 def test_begin_hands_a_free_lock_to_a_waiter_before_it_takes_it(bench: RunBench) -> None:
-    bench.listen("b")
     bench.begin("a")
-    bench.queue_up("b")
+    bench.stand("b")
     bench.end_lease()
     assert "locked" == bench.begin("c")[0]
     assert "b" == bench.holder()

@@ -29,12 +29,11 @@ def test_its_fencing_token_is_above_those_of_all_its_locks(
 def test_a_hand_off_s_fencing_token_is_above_those_of_all_its_locks(
     bench: Bench, highest: str, mode: str
 ) -> None:
-    bench.listen("t")
     bench.acquire("s", names=AB)
-    bench.queue_up("t", names=AB, mode=mode)
+    bench.stand("t", names=AB, mode=mode)
     bench.set_fence(9_000_000_000_000_000, highest)
     assert bench.release("s", names=AB)
-    claims = [bench.run(scripts.INSPECT, "", 9, "first", 0, 0, names=[each])[3][2] for each in AB]
+    claims = [bench.inspect(each)[3][2] for each in AB]
     assert [9_000_000_000_000_001] * 2 == [int(claim.split(b" ")[0]) for claim in claims]
     assert bench.release("t", names=AB)
     assert bench.is_idle(*AB)
@@ -42,8 +41,7 @@ def test_a_hand_off_s_fencing_token_is_above_those_of_all_its_locks(
 
 def test_what_is_left_of_a_set_is_granted_when_its_holder_asks_anew(bench: Bench) -> None:
     bench.acquire("t", names=AB)
-    heard = bench.listen("w")
-    bench.queue_up("w", names=["x:b"])
+    heard = bench.stand("w", names=["x:b"])
     bench.drop_holder("x:a")
     bench.acquire("thief", names=["x:a"])
     assert "0" == bench.acquire("t", names=AB)[0]
@@ -52,11 +50,9 @@ def test_what_is_left_of_a_set_is_granted_when_its_holder_asks_anew(bench: Bench
 
 
 def test_a_set_that_leaves_lets_the_next_in_each_queue_in(bench: Bench) -> None:
-    bench.listen("t")
-    heard = bench.listen("v")
     bench.acquire("s", names=["x:b"])
-    bench.queue_up("t", names=AB)
-    bench.queue_up("v", names=["x:a"])
+    bench.stand("t", names=AB)
+    heard = bench.stand("v", names=["x:a"])
     bench.abandon("t", names=AB)
     assert bench.heard(heard)
     assert ["v"] == bench.holders("x:a")
@@ -68,8 +64,7 @@ def test_behind_a_set_that_waits_elsewhere_one_is_to_ask_again_and_not_at_once(
 ) -> None:
     """The set may have died, which shows when somebody asks; the one behind it asks within a second."""
     bench.acquire("s", names=["x:b"])
-    bench.listen("t")
-    bench.queue_up("t", names=AB)
+    bench.stand("t", names=AB)
     for token, soonest, latest in (("v", 1_000, 1_000), ("w", 1_001, 60_000)):
         _, now, until, *_ = bench.acquire(token, wait=FOR_EVER, names=["x:a"])
         assert soonest <= int(until) - int(now) <= latest
@@ -86,9 +81,8 @@ def test_a_repeated_acquire_of_a_set_changes_nothing(bench: Bench) -> None:
 
 def test_a_set_of_1000_locks_works(bench: Bench) -> None:
     names = [f"n{i}" for i in range(1000)]
-    heard = bench.listen("u")
     assert "1" == bench.acquire("t", names=names)[0]
-    bench.queue_up("u", names=names)
+    heard = bench.stand("u", names=names)
     assert bench.release("t", names=names)
     assert bench.heard(heard)
     assert bench.release("u", names=names)
@@ -96,9 +90,8 @@ def test_a_set_of_1000_locks_works(bench: Bench) -> None:
 
 
 def test_a_waiting_set_whose_place_in_one_queue_expired_joins_all_again(bench: Bench) -> None:
-    heard = bench.listen("t")
     bench.acquire("s", names=AB)
-    bench.queue_up("t", names=AB)
+    heard = bench.stand("t", names=AB)
     bench.drop_line("x:b")
     bench.queue_up("t", names=AB)
     bench.release("s", names=AB)

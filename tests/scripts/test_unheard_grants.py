@@ -32,144 +32,102 @@ def queue_up_behind_the_dead(bench: Bench, mode: str = "exclusive") -> None:
     assert ["dead", "living"] == bench.queued()[-2:]
 
 
-def ahead(bench: Bench, *names: str) -> None:
-    for name in names or (bench.name,):
-        bench.set_fence(AHEAD, name)
-
-
-def of_release(bench: Bench) -> None:
-    bench.acquire("a")
-    queue_up_behind_the_dead(bench)
-    ahead(bench)
+def release(bench: Bench) -> None:
     assert bench.release("a")
 
 
-def of_release_of_a_set(bench: Bench) -> None:
-    names = (bench.name, "other")
-    bench.acquire("a", names=names)
-    bench.listen("living")
-    bench.queue_up("dead", "living", names=names)
-    ahead(bench, *names)
-    assert bench.release("a", names=names)
-    assert bench.last_fence("other") > UNHEARD
-
-
-def of_release_to_those_who_share(bench: Bench) -> None:
-    bench.acquire("a")
-    queue_up_behind_the_dead(bench, "shared")
-    ahead(bench)
-    assert bench.release("a")
-
-
-def of_release_by_one_who_shares(bench: Bench) -> None:
-    bench.acquire("a", mode="shared")
-    queue_up_behind_the_dead(bench)
-    ahead(bench)
-    assert bench.release("a")
-
-
-def of_a_permit(bench: Bench) -> None:
-    bench.acquire("a", mode="permit:1")
-    queue_up_behind_the_dead(bench, "permit:1")
-    ahead(bench)
-    assert bench.release("a")
-
-
-def of_commit(bench: Bench) -> None:
-    bench.acquire("a")
-    queue_up_behind_the_dead(bench)
-    ahead(bench)
-    assert ["1"] == bench.words(scripts.COMMIT, "a")
-
-
-def of_abandon(bench: Bench) -> None:
-    bench.acquire("a")
-    queue_up_behind_the_dead(bench)
-    ahead(bench)
-    bench.abandon("a")
-
-
-def of_force_release(bench: Bench) -> None:
-    bench.acquire("a")
-    queue_up_behind_the_dead(bench)
-    ahead(bench)
+def force_release(bench: Bench) -> None:
     fence, *_ = bench.words(scripts.FORCE_RELEASE, "operator", "a")
     assert UNHEARD == int(fence)
     assert bench.fence() > UNHEARD + 1  # which is what the dead one was told
 
 
-def of_crash_release(bench: Bench) -> None:
-    acquire_for_process(bench, "a", bench.channel("nobody"))
-    queue_up_behind_the_dead(bench)
-    ahead(bench)
-    assert 1 == crash_release(bench)
+ENDS: dict[str, tuple[str, str, Callable[[Bench], object]]] = {
+    "release": ("exclusive", "exclusive", release),
+    "release to those who share": ("exclusive", "shared", release),
+    "release by one who shares": ("shared", "exclusive", release),
+    "release of a permit": ("permit:1", "permit:1", release),
+    "commit": ("exclusive", "exclusive", lambda bench: bench.words(scripts.COMMIT, "a")),
+    "abandon": ("exclusive", "exclusive", lambda bench: bench.abandon("a")),
+    "force_release": ("exclusive", "exclusive", force_release),
+    "downgrade": ("exclusive", "shared", lambda bench: bench.words(scripts.DOWNGRADE, "a")),
+}
+"""How a hold ends or makes room: its mode, that of those who wait, and what ends it."""
+
+TAKE = (60_000, "exclusive", WHO, "living", 1, "1", 1, 0)
+QUESTIONS: dict[str, Callable[[Bench], object]] = {
+    "an acquire": lambda bench: bench.acquire("living"),
+    "take": lambda bench: bench.words(scripts.TAKE, "living", *TAKE),
+    "begin": lambda bench: bench.words(
+        run_once_scripts.BEGIN, "living", 60_000, WHO, "living", 1, 60_000
+    ),
+}
+"""What finds a lock whose lease has ended, and waiters that are dead."""
 
 
-def of_cancel(bench: Bench) -> None:
-    bench.acquire("a", mode="shared")
-    bench.listen("w")
-    bench.queue_up("w")
-    queue_up_behind_the_dead(bench, "shared")
-    ahead(bench)
-    assert ["1"] == bench.words(scripts.CANCEL, "operator", "w")
-
-
-def of_downgrade(bench: Bench) -> None:
-    bench.acquire("a")
-    queue_up_behind_the_dead(bench, "shared")
-    ahead(bench)
-    assert ["1"] == bench.words(scripts.DOWNGRADE, "a")
-
-
-def of_a_waiter_that_asks_again(bench: Bench) -> None:
-    bench.acquire("a")
-    queue_up_behind_the_dead(bench)
-    bench.end_lease()
-    ahead(bench)
-    assert "1" == bench.acquire("living", wait=FOR_EVER, listener="living")[0]
-
-
-def of_an_acquire_behind_the_dead(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("dead")
-    bench.end_lease()
-    ahead(bench)
-    assert "1" == bench.acquire("living")[0]
-
-
-def of_take(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("dead")
-    bench.end_lease()
-    ahead(bench)
-    argv = (60_000, "exclusive", WHO, "living", 1, "1", 1, 0)
-    assert "1" in bench.words(scripts.TAKE, "living", *argv)
-
-
-def of_a_job_that_begins(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("dead")
-    bench.end_lease()
-    ahead(bench)
-    argv = (60_000, WHO, "living", 1, 60_000)
-    assert "begun" == bench.words(run_once_scripts.BEGIN, "living", *argv)[0]
-
-
-@pytest.mark.parametrize(
-    "passing_on",
-    [
-        *(of_release, of_release_of_a_set, of_release_to_those_who_share),
-        *(of_release_by_one_who_shares, of_a_permit, of_commit, of_abandon, of_force_release),
-        *(of_crash_release, of_cancel, of_downgrade, of_a_waiter_that_asks_again),
-        *(of_an_acquire_behind_the_dead, of_take, of_a_job_that_begins),
-    ],
-    ids=lambda each: each.__name__,
-)
-def test_the_next_grant_has_a_token_above_one_that_nobody_heard(
-    bench: Bench, passing_on: Callable[[Bench], None]
-) -> None:
-    passing_on(bench)
+def require_a_later_token(bench: Bench) -> None:
     _, _, _, held, *_ = bench.inspect()
     claims = dict(zip(held[::3], held[2::3], strict=True))
     assert b"dead" not in claims
     assert int(claims[b"living"].split()[0]) > UNHEARD
+
+
+@pytest.mark.parametrize(("held", "waited_for", "end"), ENDS.values(), ids=ENDS)
+def test_the_next_grant_has_a_token_above_one_that_nobody_heard(
+    bench: Bench, held: str, waited_for: str, end: Callable[[Bench], object]
+) -> None:
+    bench.acquire("a", mode=held)
+    queue_up_behind_the_dead(bench, waited_for)
+    bench.set_fence(AHEAD)
+    end(bench)
+    require_a_later_token(bench)
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_who_asks_behind_the_dead_has_a_token_above_theirs(
+    bench: Bench, ask: Callable[[Bench], object]
+) -> None:
+    bench.acquire("a")
+    bench.queue_up("dead")
+    bench.end_lease()
+    bench.set_fence(AHEAD)
+    ask(bench)
+    require_a_later_token(bench)
+
+
+def test_so_has_a_waiter_that_asks_again(bench: Bench) -> None:
+    bench.acquire("a")
+    queue_up_behind_the_dead(bench)
+    bench.end_lease()
+    bench.set_fence(AHEAD)
+    assert "1" == bench.acquire("living", wait=FOR_EVER, listener="living")[0]
+    require_a_later_token(bench)
+
+
+def test_so_has_a_set(bench: Bench) -> None:
+    names = (bench.name, "other")
+    bench.acquire("a", names=names)
+    bench.queue_up("dead", names=names)
+    bench.stand("living", names)
+    for name in names:
+        bench.set_fence(AHEAD, name)
+    assert bench.release("a", names=names)
+    assert bench.last_fence("other") > UNHEARD
+    require_a_later_token(bench)
+
+
+def test_so_has_who_follows_a_dead_process(bench: Bench) -> None:
+    acquire_for_process(bench, "a", bench.channel("nobody"))
+    queue_up_behind_the_dead(bench)
+    bench.set_fence(AHEAD)
+    assert 1 == crash_release(bench)
+    require_a_later_token(bench)
+
+
+def test_so_has_who_stood_behind_a_wait_that_is_cancelled(bench: Bench) -> None:
+    bench.acquire("a", mode="shared")
+    bench.stand("w")
+    queue_up_behind_the_dead(bench, "shared")
+    bench.set_fence(AHEAD)
+    assert ["1"] == bench.words(scripts.CANCEL, "operator", "w")
+    require_a_later_token(bench)
