@@ -115,7 +115,9 @@ def test_cancelling_while_done_is_recorded_does_not_keep_it_from_being_recorded(
 
 
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.ci)])
-def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(step: int, name: str) -> None:
+def test_after_an_interrupt_of_a_block_nobody_renews_it_and_another_attempt_may_begin_at_once(
+    step: int, name: str
+) -> None:
     names = [name]
 
     def run() -> None:
@@ -125,6 +127,8 @@ def test_no_interrupt_of_a_block_leaves_an_attempt_that_is_renewed(step: int, na
 
     def check(where: str) -> None:
         assert 0 == renewed(names[-1]) == open_here(names[-1]), where
+        until_background_is_done()
+        assert "running" != run_once(names[-1]).status().state, where
 
     sweep(run, step, check)
 
@@ -164,24 +168,6 @@ def test_no_interrupt_of_a_block_in_a_transaction_begun_by_hand_makes_the_job_do
     def check(where: str) -> None:
         until_background_is_done()
         assert "done" != run_once(names[-1]).status().state, where
-
-    sweep(run, step, check)
-
-
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.ci)])
-def test_after_an_interrupt_of_a_block_another_attempt_may_begin_at_once(
-    step: int, name: str
-) -> None:
-    names = [name]
-
-    def run() -> None:
-        names.append(f"{name}:{len(names)}")
-        with run_once(names[-1], lease=30):
-            pass
-
-    def check(where: str) -> None:
-        until_background_is_done()
-        assert "running" != run_once(names[-1]).status().state, where
 
     sweep(run, step, check)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from redis_locks import run_once
@@ -13,45 +15,33 @@ from tests.support.world import PATIENCE
 pytestmark = [pytest.mark.parametrize("losses", [1, 2]), pytest.mark.ci]
 
 
-def test_a_beginning_whose_reply_was_lost_is_one_attempt(
-    workers: Workers, records: Records, name: str, proxy: Proxy, losses: int
-) -> None:
-    workers.status(run_once(name, using=proxy.url))  # connected and the script cached
-    proxy.lose(1, losses=losses)
-    attempt = begun(workers, run_once(name, using=proxy.url))
-    assert losses == proxy.lost
-    assert 1 == attempt.number
-    assert attempt.fencing_token == stored.fence(records.client, records.keys(name).lock)
-    workers.done(attempt)
-    assert "1" == records.of(name)["attempt"]
-
-
-def test_done_whose_reply_was_lost_is_recorded_once_and_no_error(
-    workers: Workers, records: Records, name: str, proxy: Proxy, losses: int
-) -> None:
-    job = run_once(name, using=proxy.url, store_result=True, renew=False)
-    attempt = begun(workers, job)
-    proxy.lose(1, losses=losses)
-    workers.done(attempt, "sent")
-    assert losses == proxy.lost
+def story(workers: Workers, records: Records, name: str, url: str) -> None:
+    """A job is begun, fails, and is done by one that waits; then there is nothing left to do."""
+    job = run_once(name, using=url, wait=PATIENCE, max_attempts=2, store_result=True, renew=False)
+    first = begun(workers, job)
+    assert first.fencing_token == stored.fence(records.client, records.keys(name).lock)
+    waiting = workers.start(workers.acquire, job)
+    records.until_waiters(name, 1)
+    workers.fail(first, "broken")
+    second = waiting.result(PATIENCE)
+    workers.extend(second, 60)
+    assert [1, 2] == [first.number, second.number]
+    workers.done(second, "sent")
+    assert workers.acquire(job) is None
     status = workers.status(job)
-    assert ("done", 1, "sent") == (status.state, status.attempts, status.result)
+    assert ("done", 2, "sent") == (status.state, status.attempts, status.result)
     assert set() == records.left(name)
 
 
-def test_a_failure_whose_reply_was_lost_leaves_the_next_attempt_alone(
+def test_whichever_reply_is_lost_the_story_is_the_same(
     workers: Workers, records: Records, name: str, proxy: Proxy, losses: int
 ) -> None:
-    first = begun(workers, run_once(name, using=proxy.url, renew=False))
-    waiting = workers.start(workers.acquire, run_once(name, wait=PATIENCE))
-    records.until_waiters(name, 1)
-    proxy.lose(1, losses=losses)
-    workers.fail(first, "broken")
-    assert losses == proxy.lost
-    second = waiting.result(PATIENCE)
-    assert 2 == second.number
-    second.check()
-    workers.done(second)
+    for position in count(1):
+        proxy.lose(position, losses=losses)
+        story(workers, records, f"{name}:{position}", proxy.url)
+        if not proxy.lost:
+            break
+    assert position > 7
 
 
 def test_a_renewal_whose_reply_was_lost_is_repeated(
@@ -62,23 +52,6 @@ def test_a_renewal_whose_reply_was_lost_is_repeated(
     leases.until_renewed(attempt)
     assert losses == proxy.lost
     workers.done(attempt)
-
-
-@pytest.mark.parametrize("position", [1, 2, 3, 4])
-def test_a_worker_that_waits_loses_replies_at_any_step_and_still_takes_over_once(
-    workers: Workers, records: Records, name: str, proxy: Proxy, losses: int, position: int
-) -> None:
-    """Its steps: begin, join the queue, a sign of life or begin again, done."""
-    first = begun(workers, run_once(name))
-    proxy.lose(position, losses=losses)
-    waiting = workers.start(workers.acquire, run_once(name, using=proxy.url, wait=PATIENCE))
-    records.until_waiters(name, 1)
-    workers.fail(first, "broken")
-    second = waiting.result(PATIENCE)
-    assert 2 == second.number
-    workers.done(second)
-    assert "2" == records.of(name)["attempt"]
-    assert "done" == workers.status(run_once(name)).state
 
 
 def test_learning_that_there_is_nothing_to_do_survives_a_lost_reply(
