@@ -16,6 +16,13 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
 
 
 @pytest.fixture
+def tasks() -> Iterator[AsyncWorkers]:
+    made = AsyncWorkers()
+    yield made
+    made.close()
+
+
+@pytest.fixture
 def records(client: redis.Redis) -> Records:
     """The server's side."""
     return Records(client)

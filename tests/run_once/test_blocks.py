@@ -37,7 +37,7 @@ def test_a_wait_for_the_attempt_in_whose_block_it_is_ends_as_a_deadlock(name: st
             pytest.fail("it is inside")
 
 
-def test_an_async_block_is_an_attempt(name: str) -> None:
+def test_an_async_block_is_an_attempt(tasks: AsyncWorkers, name: str) -> None:
     job = run_once(name, max_attempts=2)
 
     async def work(error: Exception | None) -> int:
@@ -46,25 +46,21 @@ def test_an_async_block_is_an_attempt(name: str) -> None:
                 raise error
             return attempt.number
 
-    tasks = AsyncWorkers()
     with pytest.raises(ValueError, match="broken"):
         tasks.run(work(ValueError("broken")))
     assert 2 == tasks.run(work(None))
     with pytest.raises(AlreadyDone):
         tasks.run(work(None))
-    tasks.close()
 
 
-def test_an_async_block_whose_attempt_is_lost_is_cancelled(name: str) -> None:
+def test_an_async_block_whose_attempt_is_lost_is_cancelled(tasks: AsyncWorkers, name: str) -> None:
     async def work() -> None:
         async with run_once(name):
             inspection.force_release(name)
             await asyncio.Event().wait()
 
-    tasks = AsyncWorkers()
     with pytest.raises(LockLost):
         tasks.run(work())
-    tasks.close()
 
 
 def test_the_block_of_an_attempt_ends_it(name: str) -> None:

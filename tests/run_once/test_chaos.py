@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from redis_locks import Lock, run_once
+from redis_locks import run_once
 from redis_locks.testing.server import EmbeddedServer
+from tests.elsewhere import is_free
 from tests.run_once.world import Records
 from tests.support.world import PATIENCE, until
 
@@ -90,13 +91,6 @@ def _check(records: Records, name: str, number: int) -> tuple[str, int]:
         assert [] == done, log
     # A worker that was killed may have left its lease, or a place with nobody behind it, which
     # keeps nobody waiting.
-    until(lambda: _is_free(job), within=2 * PATIENCE)
+    until(lambda: is_free(job), within=2 * PATIENCE)
     assert not records.left(job) - {"index"}
     return status.state, status.attempts - sum(word in ("done", "failed") for word, *_ in log)
-
-
-def _is_free(job: str) -> bool:
-    hold = Lock(job).acquire(wait=0)
-    if hold is not None:
-        hold.release()
-    return hold is not None

@@ -180,7 +180,9 @@ def test_an_error_in_a_method_or_a_receiver_is_logged_and_changes_nothing(
     assert "in the receiver" in caplog.text
 
 
-def test_methods_and_receivers_of_async_jobs_may_be_async(name: str, heard: Heard) -> None:
+def test_methods_and_receivers_of_async_jobs_may_be_async(
+    tasks: AsyncWorkers, name: str, heard: Heard
+) -> None:
     class Async(run_once):
         async def acquired(self, event: RunEvent) -> None:
             await asyncio.sleep(0)
@@ -191,12 +193,10 @@ def test_methods_and_receivers_of_async_jobs_may_be_async(name: str, heard: Hear
         heard.add("receiver", event)
 
     signals.run_acquired.connect(receive, sender=Async)
-    tasks = AsyncWorkers()
     try:
         tasks.done(begun(tasks, Async(name)))
     finally:
         signals.run_acquired.disconnect(receive, sender=Async)
-        tasks.close()
     assert ["method", "receiver"] == heard.kinds
 
 

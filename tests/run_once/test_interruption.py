@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -15,13 +14,6 @@ from tests.elsewhere import in_thread
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
 from tests.support.interrupts import open_here, renewed, sweep, until_background_is_done
 from tests.support.world import PATIENCE
-
-
-@pytest.fixture
-def tasks() -> Iterator[AsyncWorkers]:
-    made = AsyncWorkers()
-    yield made
-    made.close()
 
 
 def test_a_job_cancelled_at_random_moments_is_never_held_by_nobody(

@@ -21,7 +21,7 @@ from redis_locks import AttemptsExhausted, LockLost, ResultNotStored, RunOnceRec
 from redis_locks.testing import lose_lock
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, DoneJob
-from tests.run_once.world import Records
+from tests.run_once.world import Payment, Records
 from tests.support.transactions import at_commit
 from tests.support.world import PATIENCE, Threads, until
 
@@ -42,28 +42,11 @@ class ToDatabase:
     db_for_read = db_for_write
 
 
-class Payment:
-    """A job that writes a row each time that it runs."""
+class RecordedPayment(Payment):
+    """A payment with a record."""
 
-    def __init__(self, name: str, **options: Any) -> None:
-        self.name, self.runs = name, 0
-        self.options: Any = {"store_result": True, "record": DoneJob, **options}
-
-    @property
-    def job(self) -> Any:
-        return run_once(self.name, **self.options)
-
-    def work(self) -> Any:
-        self.runs += 1
-        Counter.objects.create(name=f"{self.name}:{self.rows}")
-        return [self.runs]
-
-    def call(self) -> Any:
-        return self.job(self.work)()
-
-    @property
-    def rows(self) -> int:
-        return Counter.objects.filter(name__startswith=self.name).count()
+    def __init__(self, database: str, name: str) -> None:
+        super().__init__(database, name, record=DoneJob)
 
     @property
     def records(self) -> int:
@@ -71,18 +54,18 @@ class Payment:
 
 
 @pytest.fixture
-def payment(database: str, name: str) -> Iterator[Payment]:
+def payment(database: str, name: str) -> Iterator[RecordedPayment]:
     with override_settings(DATABASE_ROUTERS=[ToDatabase(database)]):
-        yield Payment(name)
+        yield RecordedPayment(database, name)
 
 
-def test_the_record_is_committed_with_the_work(payment: Payment) -> None:
+def test_the_record_is_committed_with_the_work(payment: RecordedPayment) -> None:
     assert [1] == payment.call() == payment.call()
     assert (1, 1, 1) == (payment.runs, payment.rows, payment.records)
 
 
 def test_a_job_that_redis_has_forgotten_does_not_run_again(
-    payment: Payment, records: Records
+    payment: RecordedPayment, records: Records
 ) -> None:
     payment.call()
     records.forget(payment.name)
@@ -92,7 +75,7 @@ def test_a_job_that_redis_has_forgotten_does_not_run_again(
     assert [1] == payment.job.status().result
 
 
-def test_the_status_is_that_of_the_record(payment: Payment, records: Records) -> None:
+def test_the_status_is_that_of_the_record(payment: RecordedPayment, records: Records) -> None:
     assert "new" == payment.job.status().state == async_to_sync(payment.job.astatus)().state
     payment.call()
     records.forget(payment.name)
@@ -100,7 +83,7 @@ def test_the_status_is_that_of_the_record(payment: Payment, records: Records) ->
         assert ("done", [1]) == (status.state, status.result)
 
 
-def test_a_job_that_fails_leaves_neither_record_nor_work(payment: Payment) -> None:
+def test_a_job_that_fails_leaves_neither_record_nor_work(payment: RecordedPayment) -> None:
     def fail() -> None:
         payment.work()
         raise Broken
@@ -112,7 +95,7 @@ def test_a_job_that_fails_leaves_neither_record_nor_work(payment: Payment) -> No
     assert (1, 1) == (payment.rows, payment.records)
 
 
-def test_a_transaction_around_it_takes_both_back(payment: Payment, database: str) -> None:
+def test_a_transaction_around_it_takes_both_back(payment: RecordedPayment, database: str) -> None:
     with suppress(Broken), atomic(using=database):
         assert [1] == payment.call() == payment.call()
         raise Broken
@@ -154,7 +137,7 @@ def die_after_commit(database: str, call: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_a_process_that_dies_after_commit_has_done_the_job(
-    payment: Payment, database: str, records: Records, attempts: int
+    payment: RecordedPayment, database: str, records: Records, attempts: int
 ) -> None:
     payment.options |= {"max_attempts": attempts, "lease": 60}
     connections.close_all()
@@ -169,7 +152,7 @@ def test_a_process_that_dies_after_commit_has_done_the_job(
     assert (0, 1) == (payment.runs, payment.rows)
 
 
-def test_no_attempt_is_left_and_no_record_either(payment: Payment) -> None:
+def test_no_attempt_is_left_and_no_record_either(payment: RecordedPayment) -> None:
     payment.options |= {"max_attempts": 1}
     with suppress(Broken), run_once(payment.name, max_attempts=1):
         raise Broken
@@ -177,7 +160,7 @@ def test_no_attempt_is_left_and_no_record_either(payment: Payment) -> None:
         payment.call()
 
 
-def test_a_job_whose_lock_was_lost_leaves_the_work_to_the_next(payment: Payment) -> None:
+def test_a_job_whose_lock_was_lost_leaves_the_work_to_the_next(payment: RecordedPayment) -> None:
     def lose() -> None:
         payment.work()
         lose_lock(payment.name)
@@ -204,14 +187,14 @@ def test_of_two_who_have_the_lock_the_second_finds_the_work_of_the_first(
 
     at_commit(monkeypatch, after=overtake)
     with override_settings(DATABASE_ROUTERS=[ToDatabase(postgres)]):
-        first, second = Payment(name), Payment(name)
+        first, second = (RecordedPayment(postgres, name) for _ in range(2))
         with pytest.raises(LockLost):
             first.call()
         assert [1] == second_one[0].result(PATIENCE)
         assert (0, 1, 1) == (second.runs, second.rows, second.records)
 
 
-def test_a_result_that_cannot_be_stored_is_an_error_once(payment: Payment) -> None:
+def test_a_result_that_cannot_be_stored_is_an_error_once(payment: RecordedPayment) -> None:
     def work() -> object:
         payment.work()
         return object()
@@ -223,7 +206,7 @@ def test_a_result_that_cannot_be_stored_is_an_error_once(payment: Payment) -> No
 
 
 def test_without_a_stored_result_later_calls_return_none(
-    payment: Payment, records: Records
+    payment: RecordedPayment, records: Records
 ) -> None:
     payment.options |= {"store_result": False}
     assert [1] == payment.call()
@@ -231,7 +214,7 @@ def test_without_a_stored_result_later_calls_return_none(
     assert payment.call() is None
 
 
-def test_after_done_ttl_the_job_runs_anew(payment: Payment, records: Records) -> None:
+def test_after_done_ttl_the_job_runs_anew(payment: RecordedPayment, records: Records) -> None:
     payment.call()
     records.forget(payment.name)
     DoneJob.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -239,7 +222,7 @@ def test_after_done_ttl_the_job_runs_anew(payment: Payment, records: Records) ->
     assert 1 == payment.records
 
 
-def test_expired_records_of_other_jobs_are_pruned(payment: Payment, name: str) -> None:
+def test_expired_records_of_other_jobs_are_pruned(payment: RecordedPayment, name: str) -> None:
     for number, minutes in enumerate((-1, -2, 5)):
         expires_at = timezone.now() + timedelta(minutes=minutes)
         DoneJob.objects.create(pk=f"{number}", name=f"{name}:other", expires_at=expires_at)
@@ -247,13 +230,15 @@ def test_expired_records_of_other_jobs_are_pruned(payment: Payment, name: str) -
     assert 1 == DoneJob.objects.filter(name=f"{name}:other").count()
 
 
-def test_names_that_differ_in_case_are_different_jobs(payment: Payment, name: str) -> None:
-    other = Payment(f"{name}:a")
-    Payment(f"{name}:A").call()
+def test_names_that_differ_in_case_are_different_jobs(payment: RecordedPayment, name: str) -> None:
+    other = RecordedPayment(payment.database, f"{name}:a")
+    RecordedPayment(payment.database, f"{name}:A").call()
     assert [1] == other.call()
 
 
-def test_the_job_stands_in_the_function_s_own_transaction(payment: Payment, database: str) -> None:
+def test_the_job_stands_in_the_function_s_own_transaction(
+    payment: RecordedPayment, database: str
+) -> None:
     seen = []
 
     def work() -> None:

@@ -16,45 +16,12 @@ from redis_locks import AlreadyDone, Attempt, LockLost, LockNotHeld, LockTimeout
 from redis_locks.testing import lose_lock, override_locks
 from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry
-from tests.run_once.world import Records
+from tests.run_once.world import Payment, Records
 from tests.support.transactions import at_release, keeps_anything
 
 
 class Broken(Exception):
     pass
-
-
-def paid(database: str, name: str) -> int:
-    return Counter.objects.using(database).filter(name__startswith=name).count()
-
-
-class Payment:
-    """A job that writes a row each time that it runs."""
-
-    def __init__(self, database: str, name: str, **options: Any) -> None:
-        self.database, self.name = database, name
-        self.job = run_once(name, store_result=True, **options)
-        self.runs = 0
-
-    def work(self) -> list[int]:
-        self.runs += 1
-        Counter.objects.using(self.database).create(name=f"{self.name}:{self.runs}")
-        return [self.runs]
-
-    def call(self) -> Any:
-        return self.job(self.work)()
-
-    def call_and_break(self) -> None:
-        self.call()
-        raise Broken("a template")
-
-    def elsewhere(self) -> str:
-        """What another thread sees of it."""
-        return in_thread(self.job.status).state
-
-    @property
-    def rows(self) -> int:
-        return paid(self.database, self.name)
 
 
 @pytest.fixture
@@ -73,8 +40,9 @@ def test_a_job_is_done_after_commit_and_under_way_until_then(payment: Payment) -
 
 
 def test_after_a_rollback_the_next_call_does_the_job(payment: Payment) -> None:
-    with pytest.raises(Broken), atomic(using=payment.database):
-        payment.call_and_break()
+    with suppress(Broken), atomic(using=payment.database):
+        payment.call()
+        raise Broken("a template")
     status = payment.job.status()
     assert ("failed", "rolled back: Broken: a template") == (status.state, status.last_error)
     with atomic(using=payment.database):
@@ -147,19 +115,18 @@ def test_a_rollback_to_a_savepoint_after_the_job_leaves_it(payment: Payment) -> 
 
 
 def test_a_transaction_inside_the_job_is_committed_before_the_job_is_done(
-    database: str, name: str
+    payment: Payment,
 ) -> None:
     seen = []
 
-    @run_once(name)
     def work() -> None:
-        with atomic(using=database):
-            Counter.objects.using(database).create(name=name)
-        seen.append((in_thread(run_once(name).status).state, in_thread(paid, database, name)))
+        with atomic(using=payment.database):
+            payment.work()
+        seen.append((payment.elsewhere(), in_thread(lambda: payment.rows)))
 
-    work()
+    payment.job(work)()
     assert [("running", 1)] == seen
-    assert "done" == run_once(name).status().state
+    assert "done" == payment.elsewhere()
 
 
 def test_done_by_hand_waits_for_the_transaction_around_it(database: str, name: str) -> None:
@@ -270,7 +237,8 @@ def test_without_a_server_too(database: str, name: str) -> None:
     with override_locks("granted"):
         payment = Payment(database, name)
         with suppress(Broken), atomic(using=database):
-            payment.call_and_break()
+            payment.call()
+            raise Broken
         with atomic(using=database):
             assert [2] == payment.call() == payment.call()
         assert ("done", 1) == (payment.job.status().state, payment.rows)

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import redis
-
 from redis_locks import Attempt, RunStatus, run_once
+from tests.elsewhere import in_thread
+from tests.ledger.models import Counter
 from tests.support import leases, stored
 from tests.support.keys import LockKeys, index_key, lock_keys
-from tests.support.world import Tasks, Threads, until
+from tests.support.world import Observer, Tasks, Threads
 
 
 class BlockingWorkers(Threads):
@@ -73,11 +73,10 @@ class AsyncWorkers(Tasks):
 Workers = BlockingWorkers | AsyncWorkers
 
 
-class Records:
+class Records(Observer):
     """Reads and disturbs the server's side of a job."""
 
-    def __init__(self, client: redis.Redis) -> None:
-        self.client: Any = client
+    client: Any
 
     def keys(self, name: str) -> LockKeys:
         return lock_keys("redis_locks", 0, name)
@@ -103,9 +102,6 @@ class Records:
         """End the lease of whoever holds the lock of the job, as if its process had died."""
         stored.end_lease(self.client, self.keys(name).lock)
 
-    def until_waiters(self, name: str, count: int) -> None:
-        until(lambda: len(stored.line(self.client, self.keys(name).lock)) == count)
-
     def left(self, name: str) -> set[str]:
         """What is in Redis of the job's lock, its fencing counter aside."""
         left = stored.in_use(self.client, self.keys(name).lock)
@@ -127,3 +123,31 @@ def died(workers: Workers, records: Records, job: run_once, name: str) -> Attemp
     leases.run_out(attempt)  # what is dead renews nothing
     records.let_die(name)
     return attempt
+
+
+class Payment:
+    """A job that writes a row each time that it runs."""
+
+    def __init__(self, database: str, name: str, **options: Any) -> None:
+        self.database, self.name, self.runs = database, name, 0
+        self.options: Any = {"store_result": True, **options}
+
+    @property
+    def job(self) -> Any:
+        return run_once(self.name, **self.options)
+
+    def work(self) -> list[int]:
+        self.runs += 1
+        Counter.objects.using(self.database).create(name=f"{self.name}:{self.runs}")
+        return [self.runs]
+
+    def call(self) -> Any:
+        return self.job(self.work)()
+
+    def elsewhere(self) -> str:
+        """What another thread sees of it."""
+        return in_thread(self.job.status).state
+
+    @property
+    def rows(self) -> int:
+        return Counter.objects.using(self.database).filter(name__startswith=self.name).count()
