@@ -37,6 +37,8 @@ from tests.tasks import celery_app
 from tests.tasks.celery_app import app
 
 Make = Callable[..., Any]
+Queued = Callable[[], int]
+RunNext = Callable[..., None]
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,15 @@ def make(name: str) -> Make:
         )()
 
     return decorated
+
+
+@pytest.fixture
+def work(make: Make, name: str) -> Any:
+    """A task that does nothing, and is queued once in all."""
+
+    def nothing() -> None: ...
+
+    return make(unique_task(name))(nothing)
 
 
 @pytest.fixture
@@ -96,7 +107,7 @@ def lease_left(name: str) -> float:
 
 
 def test_a_message_that_is_queued_already_is_not_queued_again(
-    name: str, make: Make, queued: Callable[[], int]
+    name: str, make: Make, queued: Queued
 ) -> None:
     @make(unique_task("{key}:{number}"))
     def work(key: str, number: int) -> None: ...
@@ -112,7 +123,7 @@ def test_a_message_that_is_queued_already_is_not_queued_again(
 
 
 def test_a_message_is_queued_once_from_the_thread_of_an_event_loop(
-    name: str, make: Make, queued: Callable[[], int]
+    name: str, make: Make, queued: Queued
 ) -> None:
     @make(unique_task("{key}"))
     def work(key: str) -> None: ...
@@ -132,9 +143,7 @@ def test_a_duplicate_may_get_the_first_one_s_result(name: str, make: Make) -> No
     assert first.id == work.delay(name).id == work.delay(name).id
 
 
-def test_a_message_that_cannot_be_sent_makes_room(
-    name: str, make: Make, queued: Callable[[], int]
-) -> None:
+def test_a_message_that_cannot_be_sent_makes_room(name: str, make: Make, queued: Queued) -> None:
     @make(unique_task(name))
     def work(key: object = None) -> None: ...
 
@@ -167,12 +176,7 @@ def test_the_lease_counts_from_when_the_task_is_due(name: str, make: Make) -> No
     assert 50 < lease_left(f"{name}:3") <= 100
 
 
-def test_what_others_wait_for_is_always_queued(
-    name: str, make: Make, queued: Callable[[], int]
-) -> None:
-    @make(unique_task(name))
-    def work() -> None: ...
-
+def test_what_others_wait_for_is_always_queued(work: Any, queued: Queued) -> None:
     work.delay()
     assert chain(work.si(), work.si()).apply_async()
     assert work.apply_async(link=work.si())
@@ -191,15 +195,12 @@ def test_what_others_wait_for_is_always_queued(
 )
 def test_what_a_worker_queues_after_another_task_is_always_queued(
     name: str,
-    make: Make,
-    queued: Callable[[], int],
-    run_next: Callable[..., None],
+    work: Any,
+    queued: Queued,
+    run_next: RunNext,
     send: Callable[..., Any],
     count: int,
 ) -> None:
-    @make(unique_task(name))
-    def work() -> None: ...
-
     @shared_task(name=f"tests.{name}.first")
     def first(fails: bool = False) -> None:
         if fails:
@@ -211,9 +212,7 @@ def test_what_a_worker_queues_after_another_task_is_always_queued(
     assert 1 + count == queued()
 
 
-def test_the_body_of_a_chord_is_always_queued(
-    name: str, make: Make, queued: Callable[[], int]
-) -> None:
+def test_the_body_of_a_chord_is_always_queued(name: str, make: Make, queued: Queued) -> None:
     @make(unique_task(name))
     def work(results: list[int]) -> None: ...
 
@@ -225,11 +224,8 @@ def test_the_body_of_a_chord_is_always_queued(
 
 
 def test_what_replaces_another_task_is_always_queued(
-    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+    name: str, work: Any, queued: Queued, run_next: RunNext
 ) -> None:
-    @make(unique_task(name))
-    def work() -> None: ...
-
     @shared_task(name=f"tests.{name}.first", bind=True)
     def first(self: Task) -> None:
         self.replace(work.si())
@@ -241,12 +237,9 @@ def test_what_replaces_another_task_is_always_queued(
 
 
 def test_what_another_task_sends_is_queued_once(
-    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+    name: str, work: Any, queued: Queued, run_next: RunNext
 ) -> None:
     sent = []
-
-    @make(unique_task(name))
-    def work() -> None: ...
 
     @shared_task(name=f"tests.{name}.first")
     def first() -> None:
@@ -260,11 +253,8 @@ def test_what_another_task_sends_is_queued_once(
 
 
 def test_an_operator_sees_the_message_and_may_let_it_go(
-    name: str, make: Make, queued: Callable[[], int]
+    name: str, work: Any, queued: Queued
 ) -> None:
-    @make(unique_task(name))
-    def work() -> None: ...
-
     first = work.delay()
     info = inspection.lock(f"queued:{name}")
     assert info
@@ -275,12 +265,7 @@ def test_an_operator_sees_the_message_and_may_let_it_go(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_rolled_back_transaction_queues_nothing(
-    name: str, make: Make, queued: Callable[[], int]
-) -> None:
-    @make(unique_task(name))
-    def work() -> None: ...
-
+def test_a_rolled_back_transaction_queues_nothing(name: str, work: Any, queued: Queued) -> None:
     with transaction.atomic():
         work.delay_on_commit()
         transaction.set_rollback(True)
@@ -295,8 +280,8 @@ def test_a_retry_is_queued_also_while_the_server_of_the_locks_is_away(
     name: str,
     make: Make,
     private_server: EmbeddedServer,
-    queued: Callable[[], int],
-    run_next: Callable[..., None],
+    queued: Queued,
+    run_next: RunNext,
 ) -> None:
     @make(unique_task(name, using=private_server.url), bind=True, max_retries=None)
     def work(self: Task) -> None:
@@ -309,7 +294,7 @@ def test_a_retry_is_queued_also_while_the_server_of_the_locks_is_away(
 
 
 def keeps_its_lock_until_it_has_run_twice(
-    work: Any, name: str, queued: Callable[[], int], run_next: Callable[..., None]
+    work: Any, name: str, queued: Queued, run_next: RunNext
 ) -> None:
     work.delay()
     run_next()
@@ -345,7 +330,7 @@ def test_a_direct_call_is_no_message(name: str, make: Make) -> None:
 
 
 def test_a_task_that_calls_itself_keeps_its_lock_until_its_end(
-    name: str, make: Make, run_next: Callable[..., None]
+    name: str, make: Make, run_next: RunNext
 ) -> None:
     seen = []
 
@@ -363,7 +348,7 @@ def test_a_task_that_calls_itself_keeps_its_lock_until_its_end(
 
 
 def test_a_retry_with_another_name_frees_the_first(
-    name: str, make: Make, run_next: Callable[..., None]
+    name: str, make: Make, run_next: RunNext
 ) -> None:
     @make(unique_task(f"{name}:{{page}}", until="end"), bind=True)
     def work(self: Task, page: int) -> None:
@@ -383,8 +368,8 @@ def test_a_retry_with_another_name_frees_the_first(
 def test_a_task_that_is_queued_again_keeps_its_lock(
     name: str,
     make: Make,
-    queued: Callable[[], int],
-    run_next: Callable[..., None],
+    queued: Queued,
+    run_next: RunNext,
     throw: bool,
     fails: bool,
 ) -> None:
@@ -399,7 +384,7 @@ def test_a_task_that_is_queued_again_keeps_its_lock(
 
 
 def test_a_task_that_replaces_itself_keeps_its_lock(
-    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+    name: str, make: Make, queued: Queued, run_next: RunNext
 ) -> None:
     @make(unique_task(name, until="end"), bind=True)
     def work(self: Task, *, again: bool = True) -> None:
@@ -423,7 +408,7 @@ def deliver_twice(client: redis.Redis, name: str) -> Callable[[], None]:
 class Turns:
     """The runs of a task, each of which goes on when it is told to."""
 
-    def __init__(self, run_next: Callable[..., None]) -> None:
+    def __init__(self, run_next: RunNext) -> None:
         self._run_next = run_next
         self._began: Queue[Event] = Queue()
         self.threads = Threads()
@@ -452,7 +437,7 @@ class Turns:
 
 
 @pytest.fixture
-def turns(run_next: Callable[..., None]) -> Turns:
+def turns(run_next: RunNext) -> Turns:
     return Turns(run_next)
 
 
@@ -462,7 +447,7 @@ def test_the_last_run_of_a_message_that_is_delivered_twice_frees_the_name(
     make: Make,
     turns: Turns,
     deliver_twice: Callable[[], None],
-    queued: Callable[[], int],
+    queued: Queued,
     *,
     first_ends_first: bool,
 ) -> None:
@@ -527,7 +512,7 @@ def test_after_a_worker_that_died_the_other_delivery_frees_the_name(
 
 @pytest.mark.parametrize("until_", ["start", "end"])
 def test_a_cooldown_keeps_the_name_closed_for_a_while(
-    name: str, make: Make, run_next: Callable[..., None], queued: Callable[[], int], until_: Any
+    name: str, make: Make, run_next: RunNext, queued: Queued, until_: Any
 ) -> None:
     def work() -> None: ...
 
@@ -541,7 +526,7 @@ def test_a_cooldown_keeps_the_name_closed_for_a_while(
 
 
 def test_a_retry_is_queued_in_its_own_cooldown(
-    name: str, make: Make, run_next: Callable[..., None], queued: Callable[[], int]
+    name: str, make: Make, run_next: RunNext, queued: Queued
 ) -> None:
     @make(unique_task(name, cooldown=60), bind=True)
     def work(self: Task) -> None:
@@ -567,7 +552,7 @@ def test_an_eager_retry_gives_up_its_lock(name: str, make: Make, eagerly: None) 
     assert_released(f"queued:{name}")
 
 
-def test_without_the_option_it_is_an_ordinary_task(name: str, queued: Callable[[], int]) -> None:
+def test_without_the_option_it_is_an_ordinary_task(name: str, queued: Queued) -> None:
     @shared_task(base=UniqueTask, name=f"tests.{name}")
     def work() -> int:
         return 7
@@ -576,9 +561,7 @@ def test_without_the_option_it_is_an_ordinary_task(name: str, queued: Callable[[
     assert (2, 7) == (queued(), work.apply().get())
 
 
-def test_a_server_that_is_down_queues_nothing(
-    name: str, make: Make, queued: Callable[[], int]
-) -> None:
+def test_a_server_that_is_down_queues_nothing(name: str, make: Make, queued: Queued) -> None:
     @make(unique_task(name, using="unix:///no-server"))
     def work() -> None: ...
 
@@ -591,7 +574,7 @@ def test_a_server_that_is_down_queues_nothing(
 def test_a_server_that_refuses_when_a_task_begins_blocks_the_next_one_until_its_end_at_most(
     name: str,
     make: Make,
-    run_next: Callable[..., None],
+    run_next: RunNext,
     private_server: EmbeddedServer,
     caplog: pytest.LogCaptureFixture,
     until_: Any,
@@ -610,7 +593,7 @@ def test_a_server_that_refuses_when_a_task_begins_blocks_the_next_one_until_its_
 
 
 def test_a_server_that_is_cut_off_while_it_is_queued_blocks_it_for_a_minute_at_most(
-    redis_server: EmbeddedServer, name: str, make: Make, queued: Callable[[], int]
+    redis_server: EmbeddedServer, name: str, make: Make, queued: Queued
 ) -> None:
     with Proxy(redis_server.url) as proxy:
 
@@ -625,7 +608,7 @@ def test_a_server_that_is_cut_off_while_it_is_queued_blocks_it_for_a_minute_at_m
 
 
 def test_a_message_with_the_id_of_an_earlier_one_is_queued_although_a_connection_broke(
-    redis_server: EmbeddedServer, name: str, make: Make, run_next: Callable[[], None]
+    redis_server: EmbeddedServer, name: str, make: Make, run_next: RunNext
 ) -> None:
     """Its token, too, is that of the earlier one, which may still have a question under way."""
     with Proxy(redis_server.url) as proxy:
@@ -685,7 +668,7 @@ def test_a_queue_of_celery_is_in_no_database(make: Make) -> None:
 
 
 def test_each_tenant_s_message_is_queued_once_and_frees_its_own_name_in_any_worker(
-    name: str, make: Make, queued: Callable[[], int], run_next: Callable[..., None]
+    name: str, make: Make, queued: Queued, run_next: RunNext
 ) -> None:
     @make(unique_task("{key}", until="end"))
     def work(key: str) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from types import FrameType
 from typing import Any
@@ -42,23 +42,54 @@ def shared(server: EmbeddedServer) -> object:
     return backend_for(server.url).driver._shared_subscription._listener_thread._link  # type: ignore[attr-defined]
 
 
-def threads_of(
-    server: EmbeddedServer, name: str, count: int, work: Callable[[Lock], str]
-) -> list[Future[str]]:
-    """Let threads do something with one lock, all at once."""
-    lock = Lock(name, using=server.url, wait=PATIENCE, lease=PATIENCE)
-    start = threading.Barrier(count)
+def cycle(lock: Lock) -> str:
+    with lock as hold:
+        return hold.token
 
-    def run() -> str:
-        start.wait(PATIENCE)
-        return work(lock)
 
-    return [Threads().start(run) for _ in range(count)]
+class Crowd:
+    """Threads that want one lock of a server, which another one has."""
+
+    def __init__(self, server: EmbeddedServer, client: redis.Redis, name: str) -> None:
+        self.server, self.client, self.name = server, client, name
+        self.side = Observer(client)
+        self.workers: list[Future[str]] = []
+
+    def start(self, count: int, work: Callable[[Lock], str] = cycle) -> list[Future[str]]:
+        """Let so many do something with the lock, all at once."""
+        lock = Lock(self.name, using=self.server.url, wait=PATIENCE, lease=PATIENCE)
+        together = threading.Barrier(count)
+
+        def run() -> str:
+            together.wait(PATIENCE)
+            return work(lock)
+
+        return [Threads().start(run) for _ in range(count)]
+
+    def wait(self, count: int, work: Callable[[Lock], str] = cycle) -> None:
+        """Let so many wait for the lock."""
+        self._hold = held(Threads(), Lock(self.name, using=self.server.url, lease=PATIENCE))
+        self.workers = self.start(count, work)
+        self.side.until_waiters(self.name, count)
+
+    def release(self) -> list[str]:
+        """Release the lock; return what all came to that waited for it."""
+        self._hold.release()
+        return [worker.result(PATIENCE) for worker in self.workers]
+
+
+@pytest.fixture
+def crowd(private_server: EmbeddedServer, name: str) -> Iterator[Crowd]:
+    """Afterwards nothing is left of the lock."""
+    with private_server.client() as client:
+        made = Crowd(private_server, client, name)
+        yield made
+        assert set() == made.side.left_of(name)
 
 
 @pytest.mark.parametrize("count", [MANY, pytest.param(1000, marks=pytest.mark.long)])
 def test_many_threads_wait_in_order_with_a_handful_of_connections(
-    name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, count: int
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     # None is opened because the machine is slow.
     monkeypatch.setattr(blocking, "GROWTH", PATIENCE)
@@ -69,143 +100,84 @@ def test_many_threads_wait_in_order_with_a_handful_of_connections(
             served.append(hold.token)
         return hold.token
 
-    hold = held(Threads(), Lock(name, using=private_server.url))
-    with private_server.client() as client:
-        server_side = Observer(client)
-        workers = threads_of(private_server, name, count, work)
-        server_side.until_waiters(name, count)
-        assert len(clients(client)) <= HANDFUL
-        queue = [token.decode() for token in stored.line(client, keys_of(name).lock)]
-        hold.release()
-        for worker in workers:
-            worker.result(PATIENCE)
-        assert queue == served
-        assert set() == server_side.left_of(name)
-        assert len(clients(client)) <= HANDFUL + count // 10
+    crowd.wait(count, work)
+    assert len(clients(crowd.client)) <= HANDFUL
+    queue = stored.line(crowd.client, keys_of(crowd.name).lock)
+    crowd.release()
+    assert [token.decode() for token in queue] == served
+    assert len(clients(crowd.client)) <= HANDFUL + count // 10
 
 
-def test_all_who_share_a_connection_ask_again_when_it_breaks(
-    name: str, private_server: EmbeddedServer
-) -> None:
-    hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
-    done = threading.Event()
-
-    def work(lock: Lock) -> str:
-        with lock as hold:
-            done.set()
-        return hold.token
-
-    with private_server.client() as client:
-        server_side = Observer(client)
-        workers = threads_of(private_server, name, ALONE * 4, work)
-        server_side.until_waiters(name, ALONE * 4)
-        before = shared(private_server)
-        assert before is not None
-        for each in listening(client):
-            client.client_kill_filter(_id=each)
-        # Who is handed the lock now, and listens nowhere, would be left out.
-        hold.release()
-        until(done.is_set)
-        tokens = [worker.result(PATIENCE) for worker in workers]
-        assert ALONE * 4 == len(set(tokens))
-        assert shared(private_server) not in (before, None)
-        assert set() == server_side.left_of(name)
+def test_all_who_share_a_connection_ask_again_when_it_breaks(crowd: Crowd) -> None:
+    crowd.wait(ALONE * 4)
+    before = shared(crowd.server)
+    assert before is not None
+    for each in listening(crowd.client):
+        crowd.client.client_kill_filter(_id=each)
+    # Who is handed the lock now, and listens nowhere, would be left out.
+    assert ALONE * 4 == len(set(crowd.release()))
+    assert shared(crowd.server) not in (before, None)
 
 
 def test_a_waiter_is_told_over_the_shared_connection_that_its_wait_is_cancelled(
-    name: str, private_server: EmbeddedServer
+    crowd: Crowd,
 ) -> None:
-    hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
-    with private_server.client() as client:
-        workers = threads_of(private_server, name, ALONE * 3, lambda lock: str(lock.acquire()))
-        Observer(client).until_waiters(name, ALONE * 3)
-        info = inspection.lock(name, using=private_server.url)
-        assert info is not None
-        for waiter in info.waiters:
-            assert inspection.cancel(waiter, using=private_server.url)
-        for worker in workers:
-            with pytest.raises(LockError, match="cancelled by an operator"):
-                worker.result(PATIENCE)
-        hold.release()
-        assert set() == Observer(client).left_of(name)
+    crowd.wait(ALONE * 3)
+    for waiter in inspection.waiters(using=crowd.server.url):
+        assert inspection.cancel(waiter, using=crowd.server.url)
+    for worker in crowd.workers:
+        with pytest.raises(LockError, match="cancelled by an operator"):
+            worker.result(PATIENCE)
+    crowd.workers.clear()
+    crowd.release()
 
 
 def test_a_shared_connection_that_nobody_needs_is_closed_and_opened_again(
-    name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_subscription, "SILENCE", 0.5)
-    with private_server.client() as client:
-        for _ in range(2):
-            hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
-            workers = threads_of(private_server, name, ALONE * 3, _cycle)
-            Observer(client).until_waiters(name, ALONE * 3)
-            until(lambda: shared(private_server) is not None)
-            hold.release()
-            for worker in workers:
-                worker.result(PATIENCE)
-            until(lambda: shared(private_server) is None)
-            until(lambda: len(listening(client)) <= 1)  # that of renewal
+    for _ in range(2):
+        crowd.wait(ALONE * 3)
+        until(lambda: shared(crowd.server) is not None)
+        crowd.release()
+        until(lambda: shared(crowd.server) is None)
+        until(lambda: len(listening(crowd.client)) <= 1)  # that of renewal
 
 
 def test_a_shared_connection_that_fell_silent_is_replaced(
-    name: str, private_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+    crowd: Crowd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_subscription, "SILENCE", 0.5)
-    hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
-    with private_server.client() as client:
-        workers = threads_of(private_server, name, ALONE * 3, _cycle)
-        Observer(client).until_waiters(name, ALONE * 3)
-        before = shared(private_server)
-        client.client_pause(timeout=2000, all=True)
-        until(lambda: shared(private_server) not in (before, None))
-        hold.release()
-        for worker in workers:
-            worker.result(PATIENCE)
-        assert set() == Observer(client).left_of(name)
+    crowd.wait(ALONE * 3)
+    before = shared(crowd.server)
+    crowd.client.client_pause(timeout=2000, all=True)
+    until(lambda: shared(crowd.server) not in (before, None))
+    crowd.release()
 
 
-def test_a_forked_child_shares_nothing_with_the_threads_of_its_parent(
-    name: str, private_server: EmbeddedServer
-) -> None:
-    hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
-    with private_server.client() as client:
-        workers = threads_of(private_server, name, ALONE * 3, _cycle)
-        Observer(client).until_waiters(name, ALONE * 3)
+def test_a_forked_child_shares_nothing_with_the_threads_of_its_parent(crowd: Crowd) -> None:
+    crowd.wait(ALONE * 3)
 
-        def others() -> int:
-            cycles = threads_of(private_server, name, ALONE * 3, _cycle)
-            return len({each.result(PATIENCE) for each in cycles})
+    def others() -> int:
+        return len({each.result(PATIENCE) for each in crowd.start(ALONE * 3)})
 
-        child = Threads().start(in_a_child, others)
-        Observer(client).until_waiters(name, ALONE * 6)
-        hold.release()
-        for worker in workers:
-            worker.result(PATIENCE)
-        assert str(ALONE * 3) == child.result(PATIENCE)
-        assert set() == Observer(client).left_of(name)
+    child = Threads().start(in_a_child, others)
+    crowd.side.until_waiters(crowd.name, ALONE * 6)
+    crowd.release()
+    assert str(ALONE * 3) == child.result(PATIENCE)
 
 
-def _cycle(lock: Lock) -> str:
-    with lock as hold:
-        return hold.token
-
-
-def test_a_place_that_a_member_could_not_give_up_is_not_granted_for_nobody(
-    name: str, private_server: EmbeddedServer
-) -> None:
-    subscription = backend_for(private_server.url).driver._shared_subscription  # type: ignore[attr-defined]
-    hold = held(Threads(), Lock(name, using=private_server.url, lease=PATIENCE))
-    waiting = threads_of(private_server, name, ALONE + 2, _cycle)
-    with private_server.client() as client:
-        until(lambda: len(stored.line(client, keys_of(name).lock)) == ALONE + 2)
-        until(lambda: len(subscription._by_token) == 2)
-        before = subscription.channel
-        until(lambda: client.pubsub_numsub(before) == [(before.encode(), 1)])
-        next(iter(subscription._members)).disconnect()
-        until(lambda: subscription.channel != before)
-        until(lambda: client.pubsub_numsub(before) == [(before.encode(), 0)])
-    hold.release()
-    assert ALONE + 2 == len({each.result(PATIENCE) for each in waiting})
+def test_a_place_that_a_member_could_not_give_up_is_not_granted_for_nobody(crowd: Crowd) -> None:
+    subscription = backend_for(crowd.server.url).driver._shared_subscription  # type: ignore[attr-defined]
+    crowd.wait(ALONE + 2)
+    until(lambda: len(subscription._by_token) == 2)
+    before = subscription.channel
+    heard = crowd.client.pubsub_numsub
+    until(lambda: heard(before) == [(before.encode(), 1)])
+    next(iter(subscription._members)).disconnect()
+    until(lambda: subscription.channel != before)
+    until(lambda: heard(before) == [(before.encode(), 0)])
+    assert ALONE + 2 == len(set(crowd.release()))
 
 
 class Quiet:
