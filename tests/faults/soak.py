@@ -8,11 +8,13 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
+import psutil
+
 from tests.faults import clock, subjects
 from tests.faults.arena import Arena
 from tests.faults.injectors import BACK, FORWARD, LOSING, MIXED, RESTARTED, mix
-from tests.faults.memory import Samples, resident
 from tests.faults.scenarios import AOF, SCENARIOS
+from tests.longevity.vital_signs import Chart
 from tests.support import stored
 
 WORKERS = 8
@@ -62,27 +64,23 @@ def soak(
         living = arena.workers[: WORKERS - MORTAL]
         for worker in living:
             worker.spared = True
-        memory = {f"worker {number}": Samples() for number, _ in enumerate(living)}
-        memory["server"] = Samples()
+        memory = Chart()
         while (cycles := arena.read()) < acquires:
             time.sleep(calm)
             done[mix(arena, faults)] += 1
-            for samples, worker in zip(memory.values(), living, strict=False):
-                samples.add(resident(worker.pid))
-            memory["server"].add(int(arena.control.info("memory")["used_memory"]))
+            for number, worker in enumerate(living):
+                resident = psutil.Process(worker.pid).memory_info().rss
+                memory.add(f"worker {number}", {"resident": resident})
+            memory.add("server", {"used_memory": arena.control.info("memory")["used_memory"]})
             if time.monotonic() - said > PROGRESS:
                 said = time.monotonic()
                 _say(cycles, acquires, said - started)
         seconds = time.monotonic() - started
         counts = arena.counts()
         left = stored.left_over(arena.control)
-    growth = {name: samples.growth() for name, samples in memory.items()}
-    failures = counts.failures()
-    failures |= {
-        f"memory of {name}": round(each.part, 3)
-        for name, each in growth.items()
-        if not each.is_flat
-    }
+    trends = dict(memory.trends())
+    failures: dict[str, Any] = dict(counts.failures())
+    failures |= {label: str(trend) for label, trend in trends.items() if not trend.is_flat}
     failures |= {"keys left": len(left)} if left else {}
     return {
         "acquires": counts.cycles,
@@ -90,10 +88,7 @@ def soak(
         "acquires per second": round(counts.cycles / seconds),
         "faults": dict(done.most_common()),
         "counts": {**asdict(counts), "errors": dict(counts.errors)},
-        "memory, MB": {
-            name: [round(each.first / 1e6, 2), round(each.last / 1e6, 2)]
-            for name, each in growth.items()
-        },
+        "memory": {label: str(trend) for label, trend in trends.items()},
         "keys left": left,
         "failures": failures,
     }

@@ -29,7 +29,7 @@ from tests.support.connections import backend_for, run_blocking
 from tests.support.keys import keys_of
 from tests.support.stored import holder
 from tests.support.waiting import until
-from tests.support.world import Tasks
+from tests.support.world import Tasks, granted
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(120)]
 
@@ -51,6 +51,14 @@ def url(server: EmbeddedServer) -> str:
     return f"{server.url}?socket_timeout={TIMEOUT}"
 
 
+@pytest.fixture
+def lock(url: str, name: str) -> Lock:
+    """A lock over whose connection a cycle has run."""
+    used = Lock(name, using=url)
+    with used:
+        return used
+
+
 def fails(lock: Lock, wait: float = 0) -> float:
     """Return how long an acquire took to fail."""
     began = time.monotonic()
@@ -68,11 +76,8 @@ def works(lock: Lock) -> bool:
 
 
 def test_two_silent_connections_open_it_and_the_first_answer_closes_it(
-    server: EmbeddedServer, url: str, name: str
+    server: EmbeddedServer, url: str, lock: Lock
 ) -> None:
-    lock = Lock(name, using=url)
-    with lock:
-        pass
     with stopped(server):
         open_it(lock, url)
         assert all(fails(lock, wait) < AT_ONCE for wait in (0, 5, 60))
@@ -84,9 +89,8 @@ def test_two_silent_connections_open_it_and_the_first_answer_closes_it(
 
 
 def test_the_error_names_server_trouble_duration_and_setting(
-    server: EmbeddedServer, url: str, name: str
+    server: EmbeddedServer, url: str, lock: Lock
 ) -> None:
-    lock = Lock(name, using=url)
     with stopped(server):
         open_it(lock, url)
         with pytest.raises(LockBackendError) as caught:
@@ -97,23 +101,17 @@ def test_the_error_names_server_trouble_duration_and_setting(
 
 
 def test_a_connection_that_opens_no_other_one_has_answered_nothing(
-    server: EmbeddedServer, url: str, name: str
+    server: EmbeddedServer, url: str, lock: Lock, name: str
 ) -> None:
     """Large replies have a connection of their own; the one beside it is given back as it was."""
-    lock = Lock(name, using=url)
-    with lock:
-        pass
     with stopped(server):
         fails(Lock(name, using=url, read=[("GET", name)]))
         assert breaker_at(url).trouble
 
 
 def test_refused_connections_open_it_after_a_while_and_not_at_once(
-    server: EmbeddedServer, url: str, name: str
+    server: EmbeddedServer, url: str, lock: Lock
 ) -> None:
-    lock = Lock(name, using=url)
-    with lock:
-        pass
     server.kill()
     began = time.monotonic()
     fails(lock)
@@ -174,13 +172,11 @@ def fails_never(lock: Lock) -> bool:
     return all(works(lock) for _ in range(20))
 
 
-def test_a_large_read_does_not_open_it(server: EmbeddedServer, url: str, name: str) -> None:
+def test_a_large_read_does_not_open_it(
+    server: EmbeddedServer, url: str, lock: Lock, name: str
+) -> None:
     with server.client() as client:
         client.set(f"{name}:large", b"x" * 50_000_000)
-    lock = Lock(name, using=url)
-    with lock:
-        pass
-
     for _ in range(3):
         with Lock(name, using=url, read=[("GET", f"{name}:large")]) as hold:
             assert hold.read is not None
@@ -216,8 +212,7 @@ def test_a_waiter_in_line_stays(server: EmbeddedServer, url: str, name: str) -> 
         except LockBackendError as error:
             outcome.append(error)
 
-    hold = Lock(name, using=url, lease=60).acquire()
-    assert hold is not None
+    hold = granted(Lock(name, using=url, lease=60).acquire())
     thread = threading.Thread(target=wait)
     thread.start()
     with server.client() as client:
@@ -271,10 +266,8 @@ def test_for_blocks_that_proceed_the_server_is_probed_twice_a_second_and_no_more
 
 
 def test_a_task_fails_at_once_too_and_waits_without_blocking_its_loop(
-    server: EmbeddedServer, url: str, name: str, tasks: Tasks
+    server: EmbeddedServer, url: str, lock: Lock, tasks: Tasks
 ) -> None:
-    lock = Lock(name, using=url)
-
     async def take() -> float:
         began = time.monotonic()
         with pytest.raises(LockBackendError):
@@ -310,8 +303,7 @@ def test_a_release_comes_as_soon_as_the_server_is_back(
     """The background asks also while the breaker is open: the lock must not wait for the next probe."""
     lock = Lock(name, using=url, lease=60)
     with override_settings(REDIS_LOCKS={"CONNECTION": url, "RELEASE_TIMEOUT": TIMEOUT}):
-        hold = lock.acquire()
-        assert hold is not None
+        hold = granted(lock.acquire())
         with stopped(server):
             open_it(Lock(f"{name}:other", using=url), url)
             with suppress(LockBackendError):
@@ -324,10 +316,8 @@ def test_a_release_comes_as_soon_as_the_server_is_back(
 
 
 def test_an_error_in_the_thread_that_probes_does_not_keep_the_next_outage_from_ending(
-    server: EmbeddedServer, url: str, name: str, monkeypatch: pytest.MonkeyPatch
+    server: EmbeddedServer, url: str, lock: Lock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lock = Lock(name, using=url)
-
     def refuse(record: logging.LogRecord) -> bool:
         if getattr(record, "lock_event", "") == "back":
             raise RuntimeError("of the user's own filter")
@@ -342,8 +332,7 @@ def test_an_error_in_the_thread_that_probes_does_not_keep_the_next_outage_from_e
     assert works(lock)
 
 
-def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, name: str) -> None:
-    lock = Lock(name, using=url)
+def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, lock: Lock) -> None:
     with stopped(server):
         open_it(lock, url)
         assert "(True, True)" == in_a_child(lambda: (fails(lock, 5) < AT_ONCE, is_probing(url)))
@@ -351,11 +340,8 @@ def test_a_child_has_a_probe_of_its_own(server: EmbeddedServer, url: str, name: 
 
 
 def test_the_log_has_a_line_when_it_is_lost_and_one_when_it_is_back(
-    server: EmbeddedServer, url: str, name: str, caplog: pytest.LogCaptureFixture
+    server: EmbeddedServer, url: str, lock: Lock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lock = Lock(name, using=url)
-    with lock:
-        pass
     with stopped(server):
         open_it(lock, url)
         for _ in range(30):

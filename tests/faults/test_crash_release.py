@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, LockError, Semaphore
+from redis_locks import Lock, LockError
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.faults.processes import Crew
@@ -166,15 +166,6 @@ def test_it_needs_the_server_to_listen(name: str) -> None:
         Lock(name, using=url, crash_release=True, wait=0).acquire()
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "match"),
-    [
-        ({"crash_release": 1}, TypeError, "True or False"),
-        ({"crash_release": True, "mode": "shared"}, ValueError, "exclusive locks"),
-    ],
-)
-def test_it_is_for_exclusive_locks(options: Any, error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=match):
-        Lock("x", **options)
-    with pytest.raises(TypeError):
-        Semaphore("x", 3, crash_release=True)  # type: ignore[call-arg]
+def test_it_is_for_exclusive_locks() -> None:
+    with pytest.raises(ValueError, match="exclusive locks"):
+        Lock("x", mode="shared", crash_release=True)

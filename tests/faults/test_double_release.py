@@ -11,7 +11,7 @@ from redis_locks import Hold, LockLost, Semaphore, inspection
 from tests.faults.proxy import Proxy
 from tests.support import scripts
 from tests.support.keys import set_keys
-from tests.support.world import PATIENCE, Observer, World, held, until
+from tests.support.world import PATIENCE, Observer, World, held, in_line, until
 
 pytestmark = pytest.mark.parametrize("capacity", [1, 3])
 
@@ -34,8 +34,7 @@ def test_releasing_again_leaves_the_permits_of_others(
 ) -> None:
     semaphore = Semaphore(name, capacity, using=proxy.url)
     first, *others = [held(world, semaphore) for _ in range(capacity)]
-    waiter = world.start(world.acquire, semaphore)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, semaphore, server_side)
     proxy.lose(1, losses=losses)
     for _ in range(3):
         world.start(world.release, first).result(PATIENCE)
@@ -71,8 +70,7 @@ def test_a_release_that_reaches_the_server_again_later_frees_nothing(
     first, *others = [held(world, semaphore) for _ in range(capacity)]
     world.release(first)
     holds = [*others, held(world, semaphore)]
-    waiter = world.start(world.acquire, semaphore)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, semaphore, server_side)
     keys = set_keys("redis_locks", 0, (name,))
     for _ in range(3):
         server_side.client.eval(scripts.RELEASE.text, len(keys), *keys, first.token)

@@ -14,7 +14,7 @@ from redis_locks import Hold, Lock, LockError, Semaphore, inspection
 from tests.contract.test_transit import adopt
 from tests.faults.proxy import Proxy
 from tests.support import stored
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, World, held, in_line, keys_of, until
 
 Make = Callable[[], Lock]
 
@@ -31,8 +31,7 @@ def story(world: World, make: Make, rival: Lock, server_side: Observer) -> None:
     name = rival.name
     first = held(world, make())
     assert ([] if first.mode == "permit:1" else [0]) == [*first.read]
-    waiter = world.start(world.acquire, rival)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, rival, server_side)
     world.extend(first, 30)
     assert first.remaining > 20
     world.release(first)
@@ -72,8 +71,7 @@ def operated_on(world: World, make: Make, rival: Lock, server_side: Observer) ->
     """An operator cancels a wait, and force-releases the hold."""
     name, url = rival.name, rival.options.using
     hold = held(world, make())
-    waiter = world.start(world.acquire, rival, wait=None)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, rival, server_side, wait=None)
     info = inspection.lock(name, using=url)
     assert info is not None
     assert inspection.cancel(info.waiters[0], using=url)

@@ -10,7 +10,7 @@ import redis
 
 from redis_locks import Lock, LockTimeout, Semaphore, run_once
 from tests.faults.proxy import Proxy
-from tests.support.world import PATIENCE, Observer, World, held, until
+from tests.support.world import PATIENCE, Observer, World, held, in_line, until
 
 WAYS: dict[str, Callable[..., Any]] = {
     "exclusive": Lock,
@@ -65,8 +65,7 @@ def test_a_waiter_stands_in_line_once(
     lock = connected(world, Lock(name, using=proxy.url, wait=PATIENCE))
     first = held(world, Lock(name))
     proxy.lose(1, late=True)
-    waiter = world.start(world.acquire, lock)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, lock, server_side)
     assert 1 == proxy.deliver()
     assert 1 == server_side.waiters(name)
     world.release(first)

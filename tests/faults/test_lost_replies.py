@@ -11,7 +11,7 @@ from redis_locks import Lock, LockBackendError, LockError, LockLost, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.support import calls
-from tests.support.world import PATIENCE, Observer, World, held, until_renewed
+from tests.support.world import PATIENCE, Observer, World, held, in_line, until_renewed
 
 
 @pytest.mark.parametrize("losses", [1, 2])
@@ -29,8 +29,7 @@ def test_if_no_reply_to_a_detach_comes_through_it_ends_with_its_lease_and_its_ho
     world: World, name: str, proxy: Proxy, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name, using=proxy.url, lease=0.5))
-    waiter = world.start(world.acquire, Lock(name, wait=PATIENCE))
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name, wait=PATIENCE), server_side)
     proxy.lose(1, losses=10**9)
     with pytest.raises(LockBackendError):
         world.do(hold, "detach")

@@ -9,7 +9,7 @@ import pytest
 from redis_locks import Lock, LockBackendError, LockLost
 from tests.faults.proxy import Proxy
 from tests.support import leases
-from tests.support.world import PATIENCE, Observer, World, held, until
+from tests.support.world import PATIENCE, Observer, World, held, in_line, until
 
 
 @pytest.mark.parametrize("renew", [True, False])
@@ -17,8 +17,7 @@ def test_a_holder_cut_off_knows_that_it_lost_before_the_server_gives_the_lock_on
     world: World, name: str, proxy: Proxy, server_side: Observer, renew: bool
 ) -> None:
     hold = held(world, Lock(name, using=proxy.url, lease=0.9, renew=renew))
-    waiter = world.start(world.acquire, Lock(name))
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name), server_side)
     proxy.part()
     successor = waiter.result(PATIENCE)
     granted_at = time.monotonic()
@@ -39,10 +38,8 @@ def test_a_waiter_cut_off_delays_the_queue_by_its_lease_at_most_and_queues_again
     world: World, name: str, proxy: Proxy, server_side: Observer
 ) -> None:
     hold = held(world, Lock(name))
-    cut_off = world.start(world.acquire, Lock(name, using=proxy.url, lease=0.5, wait=PATIENCE))
-    server_side.until_waiters(name, 1)
-    heir = world.start(world.acquire, Lock(name, lease=0.5, wait=PATIENCE))
-    server_side.until_waiters(name, 2)
+    cut_off = in_line(world, Lock(name, using=proxy.url, lease=0.5, wait=PATIENCE), server_side)
+    heir = in_line(world, Lock(name, lease=0.5, wait=PATIENCE), server_side, place=2)
     proxy.part()
     freed = time.monotonic()
     world.release(hold)
@@ -63,8 +60,7 @@ def test_a_waiter_that_cannot_leave_the_queue_tries_for_one_lease_only(
 ) -> None:
     hold = held(world, Lock(name))
     began = time.monotonic()
-    waiter = world.start(world.acquire, Lock(name, using=proxy.url, lease=1.0, wait=0.5))
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name, using=proxy.url, lease=1.0, wait=0.5), server_side)
     proxy.lose(1, losses=10**9)
     with pytest.raises(LockBackendError):
         waiter.result(PATIENCE)

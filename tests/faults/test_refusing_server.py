@@ -11,7 +11,7 @@ import pytest
 from redis_locks import Hold, Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
 from tests.support import timings
-from tests.support.world import PATIENCE, Observer, World, held, until_renewed
+from tests.support.world import PATIENCE, Observer, World, held, in_line, until_renewed
 
 
 @pytest.fixture
@@ -82,10 +82,8 @@ def queued(
 ) -> tuple[Hold, Future[Any], Future[Any]]:
     """A hold, and two that wait for it in this order: one to the end, one for half a second."""
     hold = held(world, lock)
-    waiter = world.start(world.acquire, lock)
-    server_side.until_waiters(lock.name, 1)
-    leaving = world.start(world.acquire, lock, wait=0.5)
-    server_side.until_waiters(lock.name, 2)
+    waiter = in_line(world, lock, server_side)
+    leaving = in_line(world, lock, server_side, place=2, wait=0.5)
     return hold, waiter, leaving
 
 
@@ -134,8 +132,7 @@ def test_a_place_that_could_not_be_given_up_is_not_granted_for_nobody(
     timings.waiters_ask_again_after(monkeypatch, 0.1)
     lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=PATIENCE)
     hold = held(world, lock)
-    waiter = world.start(world.acquire, lock)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, lock, server_side)
     server_side.client.execute_command(*REPLICA.begin)
     with pytest.raises(LockBackendError):
         waiter.result(PATIENCE)  # it says now and then that it is there
@@ -167,8 +164,7 @@ def test_a_paused_server_delays_and_nothing_else(
 ) -> None:
     lock = Lock(name, using=private_server.url, wait=PATIENCE, lease=6)
     hold = held(world, lock)
-    waiter = world.start(world.acquire, lock)
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, lock, server_side)
     server_side.client.execute_command("CLIENT", "PAUSE", 700, kind)
     world.extend(hold, 7)
     world.release(hold)

@@ -138,7 +138,7 @@ def test_an_acquire_takes_one_round_trip_unless_a_queue_is_in_the_way(
 
 
 def test_an_event_loop_goes_on_while_one_of_its_tasks_waits_for_replicas(
-    pair: Succession, name: str
+    pair: Succession, name: str, tasks: Tasks
 ) -> None:
     async def both() -> int:
         alone = asyncio.create_task(lock_on(pair, name, lease=4).aacquire())
@@ -150,14 +150,12 @@ def test_an_event_loop_goes_on_while_one_of_its_tasks_waits_for_replicas(
             await alone
         return cycles
 
-    tasks = Tasks()
     with pair.replica_stopped(patience=0.3):
         assert 5 < tasks.run(both())
-    tasks.close()
 
 
 def test_a_task_that_is_cancelled_while_it_waits_for_replicas_holds_nothing(
-    pair: Succession, on_primary: Observer, name: str
+    pair: Succession, on_primary: Observer, name: str, tasks: Tasks
 ) -> None:
     async def cancelled() -> None:
         task = asyncio.create_task(lock_on(pair, name, lease=60).aacquire())
@@ -167,15 +165,12 @@ def test_a_task_that_is_cancelled_while_it_waits_for_replicas_holds_nothing(
             await task
         assert set() == on_primary.left_of(name)
 
-    tasks = Tasks()
     with pair.replica_stopped():
         started = monotonic()
         tasks.run(cancelled())
         # The connection on which the server waits is nobody's any more.
         assert monotonic() - started < 60 / 4
-    hold = held(tasks, lock_on(pair, name))
-    tasks.release(hold)
-    tasks.close()
+    tasks.release(held(tasks, lock_on(pair, name)))
 
 
 def test_a_lease_that_ends_while_its_holder_waits_for_replicas_is_no_hold(
@@ -261,15 +256,6 @@ def test_a_hold_that_was_given_away_waits_for_replicas_there_too(
         assert adopted.token == on_replica.holder(name)
 
 
-def test_an_adoption_that_is_known_too_late_leaves_no_hold(
-    world: World, pair: Succession, on_primary: Observer, name: str
-) -> None:
-    text = world.do(held(world, lock_on(pair, name, lease=1.0)), "detach")
-    with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
-        adopt(world, text, using=pair.url)
-    assert set() == on_primary.left_of(name)
-
-
 def test_a_hold_that_was_asked_for_twice_is_still_this_hold_after_an_interrupted_detachment(
     pair: Succession, on_primary: Observer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +270,15 @@ def test_a_hold_that_was_asked_for_twice_is_still_this_hold_after_an_interrupted
             hold.detach()
         assert hold.token == on_primary.holder(name)
         hold.release()
+
+
+def test_an_adoption_that_is_known_too_late_leaves_no_hold(
+    world: World, pair: Succession, on_primary: Observer, name: str
+) -> None:
+    text = world.do(held(world, lock_on(pair, name, lease=1.0)), "detach")
+    with timings.replicas_answer_after_the_lease(), pytest.raises(LockLost, match="lease ended"):
+        adopt(world, text, using=pair.url)
+    assert set() == on_primary.left_of(name)
 
 
 def test_a_detachment_that_is_known_too_late_leaves_a_lost_hold_to_release(

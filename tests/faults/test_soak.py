@@ -1,4 +1,4 @@
-"""The long run counts as it goes, and sees memory that grows."""
+"""The long run counts as it goes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 
 from tests.faults.beliefs import Span
 from tests.faults.counts import Counts, Diary, Tally
-from tests.faults.memory import Samples
 from tests.faults.soak import soak
 
 
@@ -60,16 +59,6 @@ def test_who_began_to_believe_while_the_server_knew_of_no_lease_is_not_counted(
     for number, reads in enumerate((set(), {4, 8, 13})):
         lenient = counted(tmp_path / f"lenient{number}", events, reads, forgotten)
         assert (1, 1) == (lenient.overlaps, lenient.falling)
-
-
-@pytest.mark.parametrize(("bytes_each", "flat"), [(0, True), (5_000, True), (50_000, False)])
-def test_memory_that_grows_on_is_told_from_a_warm_up(bytes_each: int, *, flat: bool) -> None:
-    samples = Samples()
-    for number in range(20):
-        samples.add(1_000_000 * number)  # imports, caches
-    for number in range(80):
-        samples.add(20_000_000 + bytes_each * number)
-    assert flat == samples.growth().is_flat
 
 
 @pytest.mark.verdict

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
-
-from tests.support import leases
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -31,40 +28,6 @@ from redis_locks import Hold, Lock, LockError  # noqa: E402 - after setup
 def say(**answer: Any) -> None:
     sys.stdout.write(json.dumps({"at": time.monotonic(), **answer}) + "\n")
     sys.stdout.flush()
-
-
-def stress(url: str, name: str, seconds: float, seed: int) -> None:
-    """Acquire and release for `seconds`, now and then overrunning the lease; report the beliefs."""
-    chance = random.Random(seed)
-    end = time.monotonic() + seconds
-    beliefs: list[tuple[float, float, int]] = []
-    lost = errors = 0
-    while time.monotonic() < end:
-        overruns = chance.random() < 0.15
-        lease = 0.02 if overruns else 0.5
-        try:
-            hold = Lock(name, using=url, lease=lease, renew=not overruns, wait=20).acquire(
-                wait=0 if chance.random() < 0.3 else 20
-            )
-            if hold is None:
-                continue
-            acquired = time.monotonic()
-            deadline = leases.ends_at(hold) if overruns else float("inf")
-            if overruns:
-                while not hold.is_lost and chance.random() < 0.999:
-                    time.sleep(chance.uniform(0, 0.003))
-            else:
-                time.sleep(chance.uniform(0, 0.001))
-            believed_until = min(time.monotonic(), deadline, leases.ends_at(hold))
-            if believed_until > acquired:
-                beliefs.append((acquired, believed_until, hold.fencing_token))
-            hold.release()
-        except LockError as error:
-            if type(error).__name__ == "LockLost":
-                lost += 1
-            else:
-                errors += 1
-    say(beliefs=beliefs, lost=lost, errors=errors)
 
 
 def sleeping_child() -> int:
@@ -114,9 +77,6 @@ class Commands:
     def release(self) -> None:
         self._holds.pop().release()  # type: ignore[union-attr]
         say(released=True)
-
-    def stress(self, **options: Any) -> None:
-        stress(self._url, **options)
 
 
 def serve(commands: object) -> None:

@@ -10,7 +10,7 @@ from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError
 from tests.faults.proxy import Proxy
-from tests.support.world import PATIENCE, Observer, Threads, held
+from tests.support.world import PATIENCE, Observer, Threads, granted, held
 
 
 class Interrupted(dict[Any, Any]):
@@ -27,8 +27,7 @@ class Interrupted(dict[Any, Any]):
 
 
 def test_after_an_interrupt_another_thread_releases(name: str, server_side: Observer) -> None:
-    hold = Lock(name, lease=60).acquire()
-    assert hold
+    hold = granted(Lock(name, lease=60).acquire())
     hold.releaser = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         hold.release()
@@ -45,8 +44,7 @@ def test_after_an_interrupt_before_it_goes_on_another_thread_releases(
         coroutine.close()
         raise KeyboardInterrupt
 
-    hold = Lock(name, lease=60).acquire()
-    assert hold
+    hold = granted(Lock(name, lease=60).acquire())
     hold.backend.driver.drop_idle()  # so it does not end at once
     with monkeypatch.context() as patched:
         patched.setattr("redis_locks.locks.hold.run_blocking", interrupted)

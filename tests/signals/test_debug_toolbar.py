@@ -21,7 +21,7 @@ from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.testing import override_locks
 from tests.elsewhere import held as held_elsewhere
 from tests.support import stored
-from tests.support.world import PATIENCE, Observer, keys_of, until
+from tests.support.world import PATIENCE, Observer, granted, keys_of, until
 
 View = Callable[[HttpRequest], Any]
 
@@ -166,8 +166,7 @@ def test_an_async_view_shows_what_it_and_its_threads_took_and_where(name: str) -
 
 
 def test_a_wait_is_shown_with_who_was_in_the_way(name: str, server_side: Observer) -> None:
-    first = Lock(name, label="the first").acquire()
-    assert first
+    first = granted(Lock(name, label="the first").acquire())
 
     def take(request: HttpRequest) -> None:
         with redis_lock(name, wait=PATIENCE, reentrant=False):
@@ -219,8 +218,7 @@ def test_a_lost_hold_is_shown_as_lost_though_a_renewal_told_of_it(
         told: list[object] = []
         receive = lambda event, **_: told.append(event)  # noqa: E731 - kept to be disconnected
         LOCK_SIGNALS["lost"].connect(receive)
-        hold = Lock(name, lease=2).acquire()
-        assert hold
+        hold = granted(Lock(name, lease=2).acquire())
         holds.append(hold)
         stored.drop_holder(server_side.client, keys_of(name).lock)
         until(lambda: told)

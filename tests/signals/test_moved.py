@@ -17,7 +17,7 @@ from tests.contract.test_transit import adopt
 from tests.signals.conftest import Connect, Heard
 from tests.support import stored
 from tests.support.statistics import flush
-from tests.support.world import Observer, Tasks, World, held, keys_of, until
+from tests.support.world import Observer, Tasks, World, granted, held, keys_of, until
 
 
 def test_it_is_acquired_and_released_once_and_the_ways_of_it_are_told_in_between(
@@ -122,8 +122,7 @@ def test_an_interrupt_in_a_receiver_leaves_nobody_with_it_who_does_not_know(
     def interrupt(event: Any, **_: object) -> None:
         raise KeyboardInterrupt
 
-    hold = Lock(name, lease=60).acquire(wait=0)
-    assert hold
+    hold = granted(Lock(name, lease=60).acquire(wait=0))
     connect(kind, interrupt)
     with pytest.raises(KeyboardInterrupt):
         Hold.adopt(hold.detach())

@@ -19,7 +19,7 @@ from redis_locks.testing import override_locks
 from tests.signals.conftest import IMPATIENT, deadlocked
 from tests.support import stored
 from tests.support.telemetry import BUCKETS, open_telemetry
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, World, granted, held, in_line, keys_of, until
 
 
 class Exported:
@@ -97,8 +97,7 @@ def test_a_granted_wait_is_a_span_and_a_free_lock_is_none(
     world: World, name: str, exported: Exported, server_side: Observer
 ) -> None:
     first = held(world, Lock(name))
-    waiter = world.start(world.acquire, Lock(name, wait=PATIENCE))
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name, wait=PATIENCE), server_side)
     world.release(first)
     world.release(waiter.result(PATIENCE))
     (span,) = exported.spans("lock wait")
@@ -123,8 +122,7 @@ def test_spans_are_children_of_the_span_that_acquired(
     """A lost hold as well, of which the renewal tells in a thread of its own."""
     tracer = exported.tracers.get_tracer("the test")
     with tracer.start_as_current_span("request") as request:
-        hold = Lock(name, lease=2).acquire()
-        assert hold
+        hold = granted(Lock(name, lease=2).acquire())
         with tracer.start_as_current_span("inside"), redis_lock(f"{name}:2"):
             pass
     stored.drop_holder(server_side.client, keys_of(name).lock)

@@ -18,7 +18,7 @@ from redis_locks.testing import override_locks
 from redis_locks.testing.server import EmbeddedServer
 from tests.signals.conftest import IMPATIENT, deadlocked
 from tests.support import stored, telemetry
-from tests.support.world import PATIENCE, Observer, World, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, World, held, in_line, keys_of, until
 
 
 class Metrics:
@@ -70,8 +70,7 @@ def test_a_wait_that_was_granted_counts_with_its_seconds(
     world: World, name: str, metrics: Metrics, server_side: Observer
 ) -> None:
     first = held(world, Lock(name))
-    waiter = world.start(world.acquire, Lock(name, wait=PATIENCE))
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name, wait=PATIENCE), server_side)
     until(lambda: metrics.get("contended_total") == 1)
     world.release(first)
     world.release(waiter.result(PATIENCE))

@@ -8,15 +8,14 @@ import pytest
 
 from redis_locks import Lock, LockBackendError, LockNotAvailable
 from tests.signals.conftest import IMPATIENT, Heard, deadlocked
-from tests.support.world import PATIENCE, Observer, World, held, until
+from tests.support.world import PATIENCE, Observer, World, held, in_line, until
 
 
 def test_a_wait_tells_who_is_in_the_way_and_how_long_it_took(
     world: World, name: str, heard: Heard, server_side: Observer
 ) -> None:
     first = held(world, Lock(name, label="the first"))
-    waiter = world.start(world.acquire, Lock(name, wait=PATIENCE))
-    server_side.until_waiters(name, 1)
+    waiter = in_line(world, Lock(name, wait=PATIENCE), server_side)
     until(lambda: "contended" in heard.kinds)
     world.release(first)
     second = waiter.result(PATIENCE)

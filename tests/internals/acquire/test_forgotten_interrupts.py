@@ -13,6 +13,7 @@ import pytest
 
 from redis_locks import Lock
 from redis_locks.drivers.blocking import BlockingLink
+from tests.support.world import granted
 
 
 class Closed(ConnectionResetError):
@@ -59,14 +60,12 @@ def break_off(kind: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> Bre
 
 def acquire_and_break_off(lock: Lock, break_off: Break) -> None:
     break_off()
-    hold = lock.acquire()
-    assert hold
+    hold = granted(lock.acquire())
     hold.release()
 
 
 def break_release_off(lock: Lock, break_off: Break) -> None:
-    hold = lock.acquire()
-    assert hold
+    hold = granted(lock.acquire())
     break_off()
     hold.release()
 

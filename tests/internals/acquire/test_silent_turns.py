@@ -22,7 +22,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.internals.acquire.stage import lose, nothing, once, without_messages
 from tests.internals.acquire.turns import Turns
 from tests.support import stored
-from tests.support.world import PATIENCE, Observer, Tasks, Threads, keys_of
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, granted, keys_of
 
 
 def test_after_a_short_wait_the_same_lock_is_asked_for_silently_until_it_is_free(
@@ -163,8 +163,7 @@ def test_contention_is_counted_once_if_the_grant_is_gone_before_its_read(
 
     def take_over(_: object) -> None:
         force_release(name, using=using)
-        hold = others.acquire(Lock(name, lease=60, using=using))
-        assert hold
+        hold = granted(others.acquire(Lock(name, lease=60, using=using)))
 
         def release() -> None:
             Observer(turns.client).until_waiters(name, 1)

@@ -21,7 +21,7 @@ from redis_locks.protocol import renewal, silent_questions
 from redis_locks.protocol.lease import Lease
 from redis_locks.testing.server import EmbeddedServer
 from tests.support.events import nobody_counts
-from tests.support.world import PATIENCE, Observer, Tasks, Threads
+from tests.support.world import PATIENCE, Observer, Tasks, Threads, granted
 
 
 class Turns:
@@ -46,8 +46,7 @@ class Turns:
         """Wait for a lock that is handed on, and release it; return how often that was asked for silently."""
         lock = lock or self.lock
         before = len(self.asked)
-        held = self._tasks.acquire(lock)
-        assert held
+        held = granted(self._tasks.acquire(lock))
         waiting = Threads().start(lock.acquire, wait=wait)
         Observer(self.client).until_waiters(lock.name, 1)
         self.before_release()

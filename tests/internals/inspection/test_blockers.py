@@ -20,7 +20,7 @@ from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.termination import fits
 from tests.django.command_calls import Terminal, run
 from tests.support.parties import MINUTES, ask, stand_in_a_chain
-from tests.support.world import until
+from tests.support.world import granted, until
 
 
 def holder(unit: str, pid: int = 1) -> HolderInfo:
@@ -181,8 +181,7 @@ def contended(name: str) -> object:
     """A lock with a queue of 12, whose last waiter holds what one more waits for."""
     with override_settings(REDIS_LOCKS={"PREFIX": name}):
         first, second = Lock("first", wait=30), Lock("second", wait=30)
-        hold = first.acquire()
-        assert hold
+        hold = granted(first.acquire())
 
         def wait_holding() -> None:
             with second, first:
