@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 import redis
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.compat.worlds import OURS, THEIRS, World
+from tests.compat.worlds import OURS, THEIRS, Handle, World
 from tests.support.world import until
 
 
@@ -60,6 +62,12 @@ class Observer:
                 count == sum(not c.startswith(b"- ") for c in self.client.hgetall(claims).values())
             )
         )
+
+    def in_line(self, lock: Handle, *, place: int = 1, **options: Any) -> Future[Any]:
+        """Have a lock acquired; return once so many wait, and say where they listen."""
+        asked = lock.start("acquire", **options)
+        self.until_heard(place)
+        return asked
 
     def keys(self) -> set[bytes]:
         return set(self.client.keys(f"{self.name}*"))

@@ -29,7 +29,7 @@ LEASE = 5
 def test_a_wait_ends_at_the_bound(
     ours: World, server_side: Observer, name: str, bound: Any, options: dict[str, Any]
 ) -> None:
-    ours.lock(name, timeout=LEASE).acquire()
+    ours.held(name, timeout=LEASE)
     started = time.monotonic()
     with bound(0.1):
         assert ours.lock(name, **options).acquire() is False
@@ -46,13 +46,13 @@ def test_a_bound_of_nothing_asks_once(ours: World, name: str) -> None:
 
 
 def test_a_block_says_that_the_time_is_over(ours: World, name: str) -> None:
-    ours.lock(name, timeout=LEASE).acquire()
+    ours.held(name, timeout=LEASE)
     with lock_timeout(0.1), pytest.raises(LockError, match="within the time specified"):
         ours.lock(name).block(lambda _: None)
 
 
 def test_a_bound_makes_no_wait_longer(ours: World, name: str) -> None:
-    ours.lock(name, timeout=LEASE).acquire()
+    ours.held(name, timeout=LEASE)
     started = time.monotonic()
     with lock_timeout(60):
         assert ours.lock(name, blocking_timeout=0.2).acquire() is False

@@ -87,8 +87,7 @@ def test_a_release_by_theirs_is_noticed_within_a_tenth_of_a_second(
     ours: World, theirs: World, server_side: Observer, name: str, place: str
 ) -> None:
     def is_noticed_soon() -> bool:
-        holder = theirs.lock(name)
-        holder.acquire()
+        holder = theirs.held(name)
         waiter = ours.lock(name, sleep=5)
         waiting = [waiter.start("acquire")]
         if place != "alone":
@@ -111,8 +110,7 @@ def test_a_release_by_theirs_is_noticed_within_a_tenth_of_a_second(
 def test_theirs_gets_its_turn_when_none_of_ours_waits(
     ours: World, theirs: World, name: str
 ) -> None:
-    holder = ours.lock(name)
-    holder.acquire()
+    holder = ours.held(name)
     waiting = theirs.lock(name).start("acquire")
     holder.release()
     assert waiting.result(PATIENCE) is True
@@ -131,8 +129,7 @@ def test_theirs_that_barges_in_is_respected(
     ours: World, client: redis.Redis, server_side: Observer, name: str
 ) -> None:
     client.set(name, "first")
-    waiting = ours.lock(name).start("acquire")
-    server_side.until_heard(1)
+    waiting = server_side.in_line(ours.lock(name))
     client.set(name, "second")
     with pytest.raises(TimeoutError):
         waiting.result(0.3)
@@ -196,12 +193,10 @@ def test_a_killed_holder_blocks_for_its_timeout_at_most(
 def test_a_killed_waiter_is_skipped_at_once(
     start: Start, ours: World, server_side: Observer, name: str
 ) -> None:
-    holder = ours.lock(name)
-    holder.acquire()
+    holder = ours.held(name)
     worker = start("compat", "hold")
     server_side.until_heard(1)
-    waiting = ours.lock(name).start("acquire")
-    server_side.until_heard(2)
+    waiting = server_side.in_line(ours.lock(name), place=2)
     worker.kill()
     holder.release()
     released = time.monotonic()
@@ -217,8 +212,7 @@ def test_a_stopped_waiter_delays_the_next_by_two_seconds_at_most_and_waits_on(
     holder.acquire()
     worker = start("compat", "hold")
     server_side.until_heard(1)
-    waiting = successor.start("acquire")
-    server_side.until_heard(2)
+    waiting = server_side.in_line(successor, place=2)
     worker.send(signal.SIGSTOP)
     holder.release()
     released = time.monotonic()

@@ -17,8 +17,7 @@ from tests.compat.worlds import World
 def test_to_extend_never_ends_a_lock(
     ours: World, client: redis.Redis, name: str, arguments: tuple[Any, ...]
 ) -> None:
-    lock = ours.lock(name, timeout=10)
-    lock.acquire()
+    lock = ours.held(name, timeout=10)
     with pytest.raises(LockError, match=r"call release\(\)") as caught:
         lock.extend(*arguments)
     assert not isinstance(caught.value, LockNotOwnedError)
@@ -28,8 +27,7 @@ def test_to_extend_never_ends_a_lock(
 
 
 def test_to_extend_may_shorten(ours: World, client: redis.Redis, name: str) -> None:
-    lock = ours.lock(name, timeout=10)
-    lock.acquire()
+    lock = ours.held(name, timeout=10)
     assert lock.extend(-5) is True
     assert 3_000 < client.pttl(name) <= 5_000
 
@@ -38,8 +36,7 @@ def test_to_extend_may_shorten(ours: World, client: redis.Redis, name: str) -> N
 def test_to_reacquire_never_ends_a_lock(
     ours: World, client: redis.Redis, name: str, timeout: float
 ) -> None:
-    lock = ours.lock(name, timeout=10)
-    lock.acquire()
+    lock = ours.held(name, timeout=10)
     lock.lock.timeout = timeout
     with pytest.raises(LockError, match="timeout above 0"):
         lock.reacquire()
@@ -49,8 +46,7 @@ def test_to_reacquire_never_ends_a_lock(
 def test_a_lock_without_end_is_not_ended_by_reacquire(
     ours: World, client: redis.Redis, name: str
 ) -> None:
-    lock = ours.lock(name, timeout=0)
-    lock.acquire()
+    lock = ours.held(name, timeout=0)
     with pytest.raises(LockError, match="timeout=0"):
         lock.reacquire()
     assert -1 == client.pttl(name)

@@ -96,8 +96,7 @@ def test_a_release_that_failed_can_be_called_again(
     ours: World, private_server: EmbeddedServer, name: str
 ) -> None:
     ours.url = private_server.url
-    lock = ours.lock(name, client=retrying(ours, 0))
-    lock.acquire()
+    lock = ours.held(name, client=retrying(ours, 0))
     token = lock.token
     private_server.kill()
     with pytest.raises(redis.ConnectionError):
@@ -124,8 +123,7 @@ def test_a_forgotten_script_is_sent_again(
 ) -> None:
     client.set(name, "theirs")
     turn = ours.lock(name, thread_local=False)
-    acquired = turn.start("acquire")
-    server_side.until_heard(1)
+    acquired = server_side.in_line(turn)
     client.script_flush()
     client.delete(name)
     assert acquired.result(PATIENCE) is True
@@ -137,10 +135,8 @@ def test_a_forgotten_script_is_sent_again(
 def test_a_waiter_whose_connection_was_killed_listens_anew(
     ours: World, client: redis.Redis, server_side: Observer, name: str
 ) -> None:
-    holder = ours.lock(name)
-    holder.acquire()
-    turn = ours.lock(name).start("acquire")
-    server_side.until_heard(1)
+    holder = ours.held(name)
+    turn = server_side.in_line(ours.lock(name))
     before = client.hgetall(f"{name}:redis_locks:claims")
     client.client_kill_filter(_type="pubsub")
     until(lambda: before != client.hgetall(f"{name}:redis_locks:claims"))

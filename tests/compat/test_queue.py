@@ -31,8 +31,7 @@ def test_a_waiter_behind_a_crowd_of_dead_ones_gets_the_lock(
     ours: World, client: redis.Redis, server_side: Observer, name: str
 ) -> None:
     """It is told to ask again and again, and drops some of them each time."""
-    holder = ours.lock(name)
-    holder.acquire()
+    holder = ours.held(name)
     dead = [f"dead{number}" for number in range(5_000)]
     client.zadd(f"{name}:redis_locks:line", {each: at for at, each in enumerate(dead)})
     client.hset(f"{name}:redis_locks:claims", mapping={each: f"nobody {each}" for each in dead})
@@ -49,8 +48,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(
     ours: World, server_side: Observer, name: str
 ) -> None:
     order: list[int] = []
-    holder = ours.lock(name)
-    holder.acquire()
+    holder = ours.held(name)
     waiters = []
     for number in range(6):
         lock = ours.lock(name)
@@ -85,8 +83,7 @@ def test_a_newcomer_does_not_overtake_the_queue(
 ) -> None:
     client.set(name, "theirs")
     waiter = ours.lock(name, thread_local=False)
-    waiting_for_it = waiter.start("acquire")
-    server_side.until_heard(1)
+    waiting_for_it = server_side.in_line(waiter)
     client.delete(name)  # nobody tells
     assert ours.lock(name).acquire(blocking=False) is False
     assert waiting_for_it.result(PATIENCE) is True
@@ -98,8 +95,7 @@ def test_all_waiting_tasks_of_a_loop_listen_on_one_connection(
 ) -> None:
     world = make_world(CompatAsync)
     shared = world.client()
-    holder = world.lock(name, client=shared)
-    holder.acquire()
+    holder = world.held(name, client=shared)
     before = subscribers(client)
     waiters = [world.lock(name, client=shared).lock for _ in range(50)]
     turns = [world.start(_in_turn(lock, [], 0)) for lock in waiters]
@@ -115,8 +111,7 @@ def test_all_waiting_tasks_of_a_loop_listen_on_one_connection(
 def test_a_waiter_asks_about_ten_times_a_second_and_those_behind_it_less(
     ours: World, server_side: Observer, name: str
 ) -> None:
-    holder = ours.lock(name)
-    holder.acquire()
+    ours.held(name)
     turns = [ours.lock(name, sleep=1).start("acquire", blocking_timeout=3) for _ in range(10)]
     server_side.until_heard(10)
     before, started = server_side.calls(), time.monotonic()
@@ -135,8 +130,7 @@ def test_after_a_release_nothing_is_sent_and_nothing_is_left(
 ) -> None:
     lock, second = ours.lock(name), ours.lock(name, thread_local=False)
     lock.acquire()
-    turn = second.start("acquire")
-    server_side.until_heard(1)
+    turn = server_side.in_line(second)
     lock.release()
     assert turn.result(PATIENCE)
     second.release()
@@ -149,10 +143,8 @@ def test_after_a_release_nothing_is_sent_and_nothing_is_left(
 def test_one_that_gives_up_leaves_the_queue(ours: World, server_side: Observer, name: str) -> None:
     holder, heir = ours.lock(name), ours.lock(name)
     holder.acquire()
-    quitter = ours.lock(name).start("acquire", blocking_timeout=2)
-    server_side.until_heard(1)
-    turn = heir.start("acquire")
-    server_side.until_heard(2)
+    quitter = server_side.in_line(ours.lock(name), blocking_timeout=2)
+    turn = server_side.in_line(heir, place=2)
     assert quitter.result(PATIENCE) is False
     assert 1 == server_side.waiters()
     holder.release()
@@ -162,10 +154,8 @@ def test_one_that_gives_up_leaves_the_queue(ours: World, server_side: Observer, 
 def test_waiting_waiters_and_a_given_token_go_together(
     ours: World, server_side: Observer, client: redis.Redis, name: str
 ) -> None:
-    holder = ours.lock(name)
-    holder.acquire(token=GIVEN)
-    waiter = ours.lock(name, timeout=30).start("acquire", token=GIVEN)
-    server_side.until_heard(1)
+    holder = ours.held(name, token=GIVEN)
+    waiter = server_side.in_line(ours.lock(name, timeout=30), token=GIVEN)
     with pytest.raises(TimeoutError):
         waiter.result(0.3)  # the holder's token is not taken for its own
     holder.release()
@@ -178,10 +168,8 @@ def test_waiting_waiters_and_a_given_token_go_together(
 def test_a_lock_that_was_handed_over_has_its_own_timeout(
     ours: World, server_side: Observer, client: redis.Redis, name: str, timeout: float | None
 ) -> None:
-    holder = ours.lock(name, timeout=5)
-    holder.acquire()
-    turn = ours.lock(name, timeout=timeout).start("acquire")
-    server_side.until_heard(1)
+    holder = ours.held(name, timeout=5)
+    turn = server_side.in_line(ours.lock(name, timeout=timeout))
     holder.release()
     assert turn.result(PATIENCE)
     assert (-1 == client.pttl(name)) if timeout is None else (15_000 < client.pttl(name) <= 20_000)
@@ -196,8 +184,7 @@ def test_waiters_hear_beside_any_client(
     shared = ours.client(decode_responses=decode, protocol=protocol)
     holder, waiter = (ours.lock(name, client=shared, thread_local=False) for _ in range(2))
     holder.acquire()
-    turn = waiter.start("acquire")
-    server_side.until_heard(1)
+    turn = server_side.in_line(waiter)
     holder.release()
     assert turn.result(PATIENCE / 2) is True
     assert waiter.owned()
@@ -227,8 +214,7 @@ def test_waiting_threads_leave_the_client_s_pool_to_others(
     world = CompatBlocking(redis_server.url)
     pool = redis.BlockingConnectionPool.from_url(redis_server.url, max_connections=1, timeout=5)
     small = redis.Redis(connection_pool=pool)
-    holder = world.lock(name, client=small)
-    holder.acquire()
+    holder = world.held(name, client=small)
     order: list[int] = []
     turns = [
         world.start(_in_turn(world.lock(name, client=small).lock, order, number))

@@ -57,8 +57,7 @@ def test_it_excludes_and_is_excluded_by_locks_of_either_package(
 ) -> None:
     world, redis_py = worlds
     with valkey.Valkey.from_url(redis_server.url) as theirs:
-        lock = world.lock(name, timeout=30)
-        assert lock.acquire()
+        lock = world.held(name, timeout=30)
         assert not ValkeyLock(theirs, name).acquire(blocking=False)
         assert not redis_py.lock(name).acquire(blocking=False)
         assert (lock.owned(), lock.locked()) == (True, True)
@@ -90,8 +89,7 @@ def test_waiters_get_it_in_order_and_at_once(
     worlds: tuple[World, World], client: redis.Redis, name: str
 ) -> None:
     world, redis_py = worlds
-    holder = world.lock(name, timeout=60)
-    assert holder.acquire()
+    holder = world.held(name, timeout=60)
     waiting = []
     for number, waiter in enumerate((redis_py.lock(name), world.lock(name)), 1):
         waiting.append(waiter.start("acquire"))

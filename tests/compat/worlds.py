@@ -85,6 +85,12 @@ class World:
         client = client or self.client()
         return Handle(self, self.make_lock(client, name, options))
 
+    def held(self, name: Any, *, token: Any = None, **options: Any) -> Handle:
+        """A lock that was acquired."""
+        lock = self.lock(name, **options)
+        assert lock.acquire(token=token)
+        return lock
+
     def make_lock(self, client: Any, name: Any, options: dict[str, Any]) -> Any:
         return client.lock(name, lock_class=self.lock_class, **options)
 
