@@ -7,20 +7,18 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
-from threading import Thread
 
 import pytest
-from django.test import override_settings
 
-from redis_locks import Lock, inspection
+from redis_locks import Lock
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
 from redis_locks.inspection.blockers import Node
 from redis_locks.inspection.termination import fits
 from tests.django.command_calls import Terminal, run
-from tests.support.parties import MINUTES, ask, stand_in_a_chain
-from tests.support.world import granted, until
+from tests.support.parties import MINUTES, ask, held, stand_in_a_chain, waited_for
 
 
 def holder(unit: str, pid: int = 1) -> HolderInfo:
@@ -177,40 +175,15 @@ def test_threads_of_one_name_are_sessions_of_their_own() -> None:
 
 
 @pytest.fixture
-def contended(name: str) -> object:
+def contended(own_prefix: None) -> Iterator[None]:
     """A lock with a queue of 12, whose last waiter holds what one more waits for."""
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        first, second = Lock("first", wait=30), Lock("second", wait=30)
-        hold = granted(first.acquire())
-
-        def wait_holding() -> None:
-            with second, first:
-                pass
-
-        def wait_for(lock: Lock) -> None:
-            with lock:
-                pass
-
-        threads = []
+    with ExitStack() as stack:
+        stack.enter_context(held("first"))
         for place in range(1, 12):
-            threads.append(Thread(target=wait_for, args=(first,), name=f"w{place}"))
-            threads[-1].start()
-            until(lambda: _waiting("first") == place)  # noqa: B023 - called at once
-        threads.append(Thread(target=wait_holding, name="last"))
-        threads[-1].start()
-        until(lambda: _waiting("first") == 12)
-        threads.append(Thread(target=wait_for, args=(second,), name="below"))
-        threads[-1].start()
-        until(lambda: _waiting("second") == 1)
+            stack.enter_context(waited_for("first", f"w{place}"))
+        stack.enter_context(waited_for("first", "last", holding="second"))
+        stack.enter_context(waited_for("second", "below"))
         yield
-        hold.release()
-        for thread in threads:
-            thread.join()
-
-
-def _waiting(name: str) -> int:
-    lock = inspection.lock(name)
-    return lock.waiting if lock else 0
 
 
 def test_a_real_queue_is_shown_as_a_tree(contended: None) -> None:
@@ -220,31 +193,29 @@ def test_a_real_queue_is_shown_as_a_tree(contended: None) -> None:
     assert f"{me} MainThread (" in lines[0]
     assert lines[0].endswith(" blocks 12")
     assert lines[1].startswith("├─ ")
-    assert f"{me} w1 (" in lines[1]
+    assert f"{me} thread of w1 (w1)" in lines[1]
     assert lines[1].endswith("s for first")
     assert lines[12].startswith("└─ ")
     assert lines[13].startswith("   └─ ")
-    assert f"{me} below (" in lines[13]
+    assert f"{me} thread of below (" in lines[13]
 
 
-def test_a_hundred_that_wait_for_each_other_are_all_shown(name: str) -> None:
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        stand_in_a_chain(100)
-        lines = run("blocking")[0].splitlines()
+def test_a_hundred_that_wait_for_each_other_are_all_shown(own_prefix: None) -> None:
+    stand_in_a_chain(100)
+    lines = run("blocking")[0].splitlines()
     assert 100 == sum(" waits " in line for line in lines)
     assert 2 == sum(line.endswith(", and more below in a tree of its own") for line in lines)
     assert 103 == len(lines)
 
 
 def test_however_long_the_names_are_each_line_says_who_waits_and_for_how_long(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    own_prefix: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     first, second = "x" * 87, "y" * 87
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        ask([(first, "a.1"), (second, "b.1")], wait=0)
-        ask([(second, "a.2"), (first, "b.2")], wait=MINUTES)
-        lines = run("blocking", out=Terminal())[0].splitlines()
+    ask([(first, "a.1"), (second, "b.1")], wait=0)
+    ask([(second, "a.2"), (first, "b.2")], wait=MINUTES)
+    lines = run("blocking", out=Terminal())[0].splitlines()
     assert max(map(len, lines)) <= 80
     assert ["web-1", "web-1", "web-1"] == re.findall(
         r"^\W*(web-1) ", "\n".join(lines), re.MULTILINE
@@ -254,13 +225,14 @@ def test_however_long_the_names_are_each_line_says_who_waits_and_for_how_long(
     assert said.endswith(": DEADLOCK with the above")
 
 
-def test_a_long_line_is_broken_between_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_line_is_broken_between_words(
+    own_prefix: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     ledger = "nightly:ledger:settlement:2026-11-28"
-    with override_settings(REDIS_LOCKS={"PREFIX": name}):
-        ask([(ledger, "a.1")], wait=0)
-        ask([(ledger, "b.2"), (ledger, "c.2")], wait=MINUTES)
-        first, *lines = run("blocking", out=Terminal())[0].splitlines()
+    ask([(ledger, "a.1")], wait=0)
+    ask([(ledger, "b.2"), (ledger, "c.2")], wait=MINUTES)
+    first, *lines = run("blocking", out=Terminal())[0].splitlines()
     assert first == "web-1 pid 4711 thread MainThread (many) blocks 2"
     assert [
         "├─ web-1 pid 4711 thread MainThread (many) waits",
@@ -273,10 +245,10 @@ def test_programs_get_a_line_for_each_waiter_and_holder(contended: None) -> None
     rows = list(csv.DictReader(run("blocking", "--format", "csv")[0].splitlines()))
     assert 13 == len(rows)
     assert {"first", "second"} == {row["lock"] for row in rows}
-    assert "thread last" == next(r["holder_unit"] for r in rows if r["lock"] == "second")
+    assert "thread thread of last" == next(r["holder_unit"] for r in rows if r["lock"] == "second")
     assert 13 == len(json.loads(run("blocking", "--json")[0]))
 
 
-def test_nobody_waiting_is_said_on_stderr(name: str) -> None:
-    with override_settings(REDIS_LOCKS={"PREFIX": name}), Lock(name):
+def test_nobody_waiting_is_said_on_stderr(own_prefix: None, name: str) -> None:
+    with Lock(name):
         assert ("", "Nobody waits for a lock that somebody holds.\n") == run("blocking")

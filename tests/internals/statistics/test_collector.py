@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,19 @@ from django.test import override_settings
 from redis_locks.statistics import collector
 from redis_locks.statistics.collector import REST, Collector, Note, Tally
 from tests.support.events import Teller, count_hold
+
+
+@pytest.fixture
+def its(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
+    """A collector that sends nothing by itself."""
+    monkeypatch.setattr(Collector, "_start", lambda _: None)
+    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
+        yield Collector()
+
+
+@pytest.fixture
+def teller(its: Collector) -> Teller:
+    return Teller(its)
 
 
 def counted(tally: Tally, name: str, **kinds: int) -> None:
@@ -45,7 +59,7 @@ def test_names_beyond_all_measure_are_counted_as_one(monkeypatch: pytest.MonkeyP
 
 
 def test_a_signals_handler_may_count_in_the_middle_of_counting(
-    monkeypatch: pytest.MonkeyPatch,
+    its: Collector, teller: Teller
 ) -> None:
     class Interrupted(deque[Any]):
         def popleft(self) -> Any:
@@ -55,90 +69,70 @@ def test_a_signals_handler_may_count_in_the_middle_of_counting(
             return super().popleft()
 
     interrupts: list[bool] = []
-    monkeypatch.setattr(Collector, "_start", lambda _: None)
-    collector = Collector()
-    teller = Teller(collector)
-    collector.pending = Interrupted()
-    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
-        count_hold(teller, "acquired", "a")
-    assert {"a a", "l b"} <= set(collector._tallies["server"].figures())
+    its.pending = Interrupted()
+    count_hold(teller, "acquired", "a")
+    assert {"a a", "l b"} <= set(its._tallies["server"].figures())
 
 
 def test_what_an_interrupt_kept_from_being_counted_is_counted_next_time(
-    monkeypatch: pytest.MonkeyPatch,
+    its: Collector, teller: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Collector, "_start", lambda _: None)
-    collector = Collector()
-    collector.most = 5
-    teller = Teller(collector)
-
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
-        for name in "abcd":
-            count_hold(teller, "acquired", name)
-        with monkeypatch.context() as patched:
-            patched.setattr(Tally, "count", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                count_hold(teller, "acquired", "e")
-        collector.catch_up()
+    its.most = 5
+    for name in "abcd":
+        count_hold(teller, "acquired", name)
+    with monkeypatch.context() as patched:
+        patched.setattr(Tally, "count", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            count_hold(teller, "acquired", "e")
+    its.catch_up()
     # But for the one that was being counted.
-    assert 4 == len(collector._tallies["server"].figures())
+    assert 4 == len(its._tallies["server"].figures())
 
 
-def test_of_what_is_frequent_few_are_noted_and_of_the_rest_more() -> None:
-    collector = Collector()
-    teller = Teller(collector)
-    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
-        for number in range(100):
-            assert not count_hold(teller, "acquired", "a"), "its note needs no event"
-            assert not count_hold(teller, "released", "a")
-            assert count_hold(teller, "lost", "a")
-            collector.note("server", ("a",), Note(number, "lost", None))
-        assert teller.count("contended", ("b",), "server", 0.0), (
-            "of another lock nothing is noted yet"
-        )
-        collector.catch_up()
-    kept = [(note.kind, note.at) for _, _, note in collector._tallies["server"].notes()]
+def test_of_what_is_frequent_few_are_noted_and_of_the_rest_more(
+    its: Collector, teller: Teller
+) -> None:
+    for number in range(100):
+        assert not count_hold(teller, "acquired", "a"), "its note needs no event"
+        assert not count_hold(teller, "released", "a")
+        assert count_hold(teller, "lost", "a")
+        its.note("server", ("a",), Note(number, "lost", None))
+    assert teller.count("contended", ("b",), "server", 0.0), "of another lock nothing is noted yet"
+    its.catch_up()
+    kept = [(note.kind, note.at) for _, _, note in its._tallies["server"].notes()]
     assert ["acquired"] * 5 == [kind for kind, _ in kept[:5]]
     assert [("lost", number) for number in range(80, 100)] == kept[5:]
 
 
-def test_each_end_is_noted_where_a_history_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Collector, "_start", lambda _: None)
-    collector = Collector()
-    teller = Teller(collector)
+def test_each_end_is_noted_where_a_history_is_kept(its: Collector, teller: Teller) -> None:
     with override_settings(REDIS_LOCKS={"STATISTICS": True, "HISTORY": 7}):
         for _ in range(10):
             count_hold(teller, "acquired", "a")
             count_hold(teller, "released", "a", seconds=2.5)
-        collector.catch_up()
-        notes = [note for _, kept, note in collector._tallies["server"].notes() if kept == "ended"]
+        its.catch_up()
+        notes = [note for _, kept, note in its._tallies["server"].notes() if kept == "ended"]
     assert [("released", 2.5, 2.5, 1)] * 7 == [
         (note.kind, note.at, note.seconds, note.fencing_token) for note in notes
     ]
 
 
 def test_when_as_many_names_have_notes_as_can_no_other_gets_any(
-    monkeypatch: pytest.MonkeyPatch,
+    its: Collector, teller: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collector, "MOST_NAMES_KEPT", 3)
-    monkeypatch.setattr(Collector, "_start", lambda _: None)
-    its = Collector()
-    teller = Teller(its)
-
     def noted(server: str = "server") -> set[str]:
         return {name for name, _, _ in its._tallies[server].notes()}
 
-    with override_settings(REDIS_LOCKS={"STATISTICS": True}):
-        for name in ("a", "b", "c", "d"):
-            count_hold(teller, "acquired", name)
-        assert {"a", "b", "c"} == noted()
-        assert not teller.count("contended", ("d",), "server", 0.0)
-        count_hold(teller, "acquired", "d", "another server")
-        assert {"d"} == noted("another server")
-        assert teller.count("timed_out", ("d",), "server", 0.0)
-        its.flush()  # which nobody hears, as there is no such server
-        count_hold(teller, "acquired", "d")
-        assert {"d"} == noted()
+    monkeypatch.setattr(collector, "MOST_NAMES_KEPT", 3)
+    for name in "abcd":
+        count_hold(teller, "acquired", name)
+    assert {*"abc"} == noted()
+    assert not teller.count("contended", ("d",), "server", 0.0)
+    count_hold(teller, "acquired", "d", "another server")
+    assert {"d"} == noted("another server")
+    assert teller.count("timed_out", ("d",), "server", 0.0)
+    its.flush()  # which nobody hears, as there is no such server
+    count_hold(teller, "acquired", "d")
+    assert {"d"} == noted()
