@@ -148,21 +148,18 @@ def test_a_block_has_the_function_it_is_in_as_label(name: str, metrics: Metrics)
         with redis_lock(f"{name}:{number}"):
             pass
 
-    pay(1)
-    pay(2)
-    assert {f"{__name__}.{pay.__qualname__}"} == metrics.values("lock")
-
-
-def test_an_async_block_has_the_function_it_is_in_as_label(name: str, metrics: Metrics) -> None:
-    async def pay(number: int) -> None:
+    async def apay(number: int) -> None:
         async with redis_lock(f"{name}:{number}"):
             await asyncio.sleep(0)
 
     async def both() -> None:
-        await asyncio.gather(pay(1), pay(2))
+        await asyncio.gather(apay(3), apay(4))
 
+    pay(1)
+    pay(2)
     asyncio.run(both())
-    assert {f"{__name__}.{pay.__qualname__}"} == metrics.values("lock")
+    expected = {f"{__name__}.{each.__qualname__}" for each in (pay, apay)}
+    assert expected == metrics.values("lock")
 
 
 def test_a_kept_hold_ends_under_the_label_of_the_block_that_took_it(

@@ -20,6 +20,7 @@ from tests.support.world import (
     Observer,
     Tasks,
     World,
+    granted,
     held,
     keys_of,
     until,
@@ -125,7 +126,7 @@ def test_a_receiver_that_takes_its_time_costs_no_other_hold_its_lease(
         assert done.wait(PATIENCE)
 
     connect("lost", receive)
-    lost, kept = (held_now(Lock(f"{name}:{i}", lease=2)) for i in range(2))
+    lost, kept = (granted(Lock(f"{name}:{i}", lease=2).acquire()) for i in range(2))
     stored.drop_holder(server_side.client, keys_of(f"{name}:0").lock)
     assert slow.wait(PATIENCE)
     until_renewed(kept)
@@ -133,12 +134,6 @@ def test_a_receiver_that_takes_its_time_costs_no_other_hold_its_lease(
     kept.release()
     with pytest.raises(LockLost):
         lost.release()
-
-
-def held_now(lock: Lock) -> Any:
-    hold = lock.acquire(wait=0)
-    assert hold is not None
-    return hold
 
 
 def test_a_task_cancelled_while_a_receiver_runs_leaves_nothing_and_is_told_as_released(

@@ -57,26 +57,17 @@ def test_what_a_closed_loop_left_behind_is_told_as_lost(name: str, heard: Heard)
     assert left.is_lost
 
 
-def test_a_loss_found_at_the_release_is_told_once(
-    world: World, name: str, heard: Heard, server_side: Observer
+@pytest.mark.parametrize("verb", ["release", "commit"])
+def test_a_loss_found_at_the_end_of_the_hold_is_told_once(
+    world: World, name: str, heard: Heard, server_side: Observer, verb: str
 ) -> None:
     hold = held(world, Lock(name))
     stored.drop_holder(server_side.client, keys_of(name).lock)
+    argument = [server_side.client.pipeline().get(name)] * (verb == "commit")
     with pytest.raises(LockLost):
-        world.release(hold)
-    until(lambda: len(heard.kinds) > 1)  # by whoever found out first
-    assert ["acquired", "lost"] == heard.kinds
-    assert "does not know" in heard[1].reason
-
-
-def test_a_commit_of_a_lost_hold_is_told_as_lost(
-    world: World, name: str, heard: Heard, server_side: Observer
-) -> None:
-    hold = held(world, Lock(name))
-    stored.drop_holder(server_side.client, keys_of(name).lock)
-    with pytest.raises(LockLost):
-        world.do(hold, "commit", server_side.client.pipeline().get(name))
+        world.do(hold, verb, *argument)
     with suppress(LockLost):
         world.release(hold)
     until(lambda: len(heard.kinds) > 1)  # by whoever found out first
     assert ["acquired", "lost"] == heard.kinds
+    assert "does not know" in heard[1].reason
