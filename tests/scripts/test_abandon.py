@@ -5,22 +5,6 @@ from itertools import pairwise
 from tests.scripts.bench import Bench
 
 
-def test_a_shared_grant_that_is_abandoned_leaves_room_for_others(bench: Bench) -> None:
-    bench.acquire("a", mode="shared")
-    bench.acquire("b", mode="shared")
-    bench.abandon("a", mode="shared")
-    assert "1" == bench.acquire("c", mode="shared")[0]
-
-
-def test_a_waiter_leaves_the_queue_and_learns_who_holds(bench: Bench) -> None:
-    _, _, since = bench.acquire("a", lease=5000)
-    bench.queue_up("b", "c", "d")
-    now, ends, *claim = bench.abandon("c")
-    assert int(since) <= int(now) < int(ends) == int(since) + 5000
-    assert bench.holder_claim() == " ".join(claim)
-    assert ["b", "d"] == bench.queued()
-
-
 def test_a_grant_that_crossed_the_leaving_is_handed_on(bench: Bench) -> None:
     bench.listen("b")
     heard = bench.listen("c")

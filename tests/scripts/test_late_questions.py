@@ -140,35 +140,6 @@ def test_a_token_that_was_refused_neither_stands_in_line_nor_holds_late(
     assert [] == holders(bench, names)
 
 
-@pytest.mark.parametrize("names", [(), SET])
-def test_a_late_question_of_a_holder_does_not_stand_in_line(
-    bench: Bench, names: tuple[str, ...]
-) -> None:
-    ask = asking(names=names)
-    ask(bench, "t", 1)
-    bench.listen("t")
-    ask(bench, "t")
-    assert [] == in_line(bench, names)
-    bench.release("t", names=names)
-    assert [] == holders(bench, names)
-
-
-def test_a_late_question_of_a_waiter_does_not_stand_in_line_once_more(bench: Bench) -> None:
-    bench.acquire("holder")
-    asking()(bench, "t", 1)
-    asking()(bench, "t")
-    assert ["t"] == bench.queued()
-
-
-def test_a_late_upgrade_does_not_take_the_shared_hold_that_it_went_back_to(bench: Bench) -> None:
-    bench.acquire("t", mode="shared")
-    upgrade = asking("upgrade:t")
-    upgrade(bench, "u", 1)
-    bench.abandon("u", mode="upgrade:t")
-    upgrade(bench, "u")
-    assert ["t"] == bench.holders()
-
-
 def test_a_late_move_does_not_take_the_hold_that_was_moved_back(bench: Bench) -> None:
     bench.acquire("t")
     bench.words(scripts.ADOPT, "t", "way", MINUTES, WHO, 0)
@@ -183,13 +154,6 @@ def test_a_hold_moves_back_to_a_token_that_asked_more_than_once(bench: Bench) ->
     bench.words(scripts.ADOPT, "t", "way", MINUTES, WHO, 0)
     assert "1" == bench.words(scripts.ADOPT, "way", "t", MINUTES, WHO, 0, 1)[0]
     assert ["t"] == bench.holders()
-
-
-def test_a_late_attempt_at_a_job_counts_as_none(bench: Bench) -> None:
-    beginning(bench, "t", 1)
-    bench.words(run_once.FAIL, "t", 1, MINUTES, "broken")
-    beginning(bench, "t")
-    assert ["failed", "1", "broken"] == bench.words(run_once.STATUS, "me")
 
 
 def test_others_take_and_hold_the_lock_as_ever(bench: Bench) -> None:

@@ -48,13 +48,3 @@ def test_the_dead_in_front_of_sharers_do_not_count(bench: Bench) -> None:
     bench.listen("a")
     assert "0" == ask(bench, "a", 1)
     assert FULL == ask(bench, "b", 1)
-
-
-def test_of_a_set_the_longest_queue_counts_and_a_refusal_leaves_no_place(bench: Bench) -> None:
-    names = (bench.name, f"{bench.name}-other")
-    bench.acquire("holder", names=names)
-    bench.queue_up("a", names=names[1:])
-    argv = {"wait": FOR_EVER, "names": names}
-    assert FULL == bench.acquire("set", max_waiting=1, **argv)[0]
-    assert FULL == bench.acquire("set", max_waiting=1, **argv)[0]  # asked again, as after a break
-    assert "0" == bench.acquire("b", wait=FOR_EVER, max_waiting=1)[0]

@@ -38,23 +38,6 @@ def test_release_hands_over_to_the_first_waiter_and_tells_it(bench: Bench) -> No
     assert bench.heard(second) is None
 
 
-def test_the_lease_of_a_hand_off_is_the_waiters_own(bench: Bench) -> None:
-    bench.listen("b")
-    bench.acquire("a", lease=60_000)
-    bench.acquire("b", wait=-1, lease=5000, listener="b")
-    bench.release("a")
-    assert 4000 < bench.lease_left() <= 5000
-
-
-def test_a_dead_waiter_is_skipped(bench: Bench) -> None:
-    bench.listen("b")
-    bench.acquire("a")
-    bench.queue_up("dead", "b")
-    bench.release("a")
-    assert ("b", []) == (bench.holder(), bench.queued())
-    assert not bench.client.hexists(bench.keys.lock, "dead")
-
-
 def test_a_waiter_whose_time_is_up_is_skipped(bench: Bench) -> None:
     slow, heard = bench.listen("slow"), bench.listen("b")
     bench.acquire("a")

@@ -108,30 +108,6 @@ def test_a_repeated_verdict_does_not_touch_the_next_attempt(bench: RunBench, ver
     assert "b" == bench.holder()
 
 
-@pytest.mark.parametrize("verdict", ["done", "fail"])
-def test_only_the_holder_writes_a_verdict(bench: RunBench, verdict: str) -> None:
-    bench.begin("a")
-    before = bench.known()
-    assert not getattr(bench, verdict)("b")
-    assert before == bench.known()
-    assert "a" == bench.holder()
-    bench.end_lease()
-    assert not getattr(bench, verdict)("a")
-    assert before == bench.known()
-
-
-def test_extending_lengthens_the_record_with_the_lease_and_never_shortens_it(
-    bench: RunBench,
-) -> None:
-    bench.begin("a", lease=60_000)
-    for lease, most in ((100_000, 100_000), (1_000, 100_000)):
-        word, now, ends = bench.extend("a", lease)
-        assert "1" == word
-        assert most - 1_000 < int(ends) - int(now) <= most
-        assert bench.client.pexpiretime(bench.record) == int(ends) + KEPT
-    assert ["0"] == bench.extend("b", 1_000)
-
-
 def test_extending_without_a_record_extends_the_hold(bench: RunBench) -> None:
     bench.begin("a", lease=1_000)
     bench.client.delete(bench.record)
