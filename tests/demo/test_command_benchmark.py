@@ -102,9 +102,7 @@ def test_a_terminal_of_80_columns_shows_a_bar_and_then_the_table() -> None:
     assert all(len(row) < 80 for row in rows)
 
 
-def test_whoever_ends_it_finds_no_client_and_no_key_left(
-    left: Callable[[], list[bytes]],
-) -> None:
+def test_whoever_ends_it_finds_no_client_and_no_key_left(left: Callable[[], list[bytes]]) -> None:
     arguments = ("--seconds", "60", "--clients", "1", "--only", OURS)
     with Process(*arguments, command="benchmark") as process:
         until(lambda: inspection.lock(SUBJECTS[OURS].name))
@@ -126,8 +124,7 @@ def test_keys_in_the_way_are_refused_and_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("option", "value"),
-    [("--seconds", "nan"), ("--clients", "101"), ("--only", "original-lock")],
+    ("option", "value"), [("--seconds", "nan"), ("--clients", "101"), ("--only", "original-lock")]
 )
 def test_what_cannot_be_measured_is_refused_with_the_value(option: str, value: str) -> None:
     message = fails(option, value)

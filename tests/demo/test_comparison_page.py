@@ -72,9 +72,7 @@ def page_of(staff: Client, url: str) -> str:
 
 
 @pytest.mark.parametrize("staff", [False], indirect=True)
-def test_who_may_only_view_starts_and_cancels_nothing_and_others_see_nothing(
-    staff: Client,
-) -> None:
+def test_who_may_only_view_starts_and_cancels_nothing_and_others_see_nothing(staff: Client) -> None:
     alive = Comparison.objects.create(parameters={}, planned=40)
     assert "start-form" not in page_of(staff, LIST)
     assert "/login/" in Client().post(START).headers["Location"]

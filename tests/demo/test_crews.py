@@ -141,9 +141,7 @@ def test_a_job_that_fails_as_often_as_it_may_is_given_up(redis_server: EmbeddedS
 
 
 @pytest.mark.ci
-def test_a_killed_worker_is_followed_and_everybody_gets_the_result(
-    client: redis.Redis,
-) -> None:
+def test_a_killed_worker_is_followed_and_everybody_gets_the_result(client: redis.Redis) -> None:
     visitor = Client()
     assert b"Start three workers" in visitor.get(reverse("failover:start_page")).content
     address = visitor.post(reverse("failover:start")).headers["Location"]

@@ -82,10 +82,7 @@ class Watched:
         quorum = len(self.addresses) // 2 + 1
         configuration.write_text(
             _MONITOR.format(
-                service=SERVICE,
-                port=self._ports[0],
-                quorum=quorum,
-                down_after=self._down_after_ms,
+                service=SERVICE, port=self._ports[0], quorum=quorum, down_after=self._down_after_ms
             )
         )
         command = f'exec {{server}} {shlex.quote(str(configuration))} "$@" --sentinel'

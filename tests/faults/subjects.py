@@ -44,14 +44,7 @@ class Ours:
     """`redis_locks.Lock`, blocking or async."""
 
     def __init__(
-        self,
-        url: str,
-        names: Sequence[str],
-        *,
-        mode: str,
-        lease: float,
-        renew: bool,
-        in_loop: bool,
+        self, url: str, names: Sequence[str], *, mode: str, lease: float, renew: bool, in_loop: bool
     ) -> None:
         from redis_locks import Lock, Semaphore
 

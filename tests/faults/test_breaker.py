@@ -17,13 +17,7 @@ from django.test import override_settings
 from redis_locks import Lock, LockBackendError
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
-from tests.support.breakers import (
-    breaker,
-    breaker_at,
-    is_probing,
-    open_it,
-    stopped,
-)
+from tests.support.breakers import breaker, breaker_at, is_probing, open_it, stopped
 from tests.support.children import in_a_child
 from tests.support.connections import backend_for, run_blocking
 from tests.support.keys import keys_of

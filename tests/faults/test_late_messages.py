@@ -16,11 +16,7 @@ from tests.support.world import PATIENCE, Observer, World, held, until
 
 
 def test_a_grant_that_ran_out_while_a_sign_of_life_was_on_its_way_is_not_believed(
-    world: World,
-    name: str,
-    proxy: Proxy,
-    server_side: Observer,
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, name: str, proxy: Proxy, server_side: Observer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timings.waiters_ask_again_after(monkeypatch, 0.1)
     first = held(world, Lock(name))

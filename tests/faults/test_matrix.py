@@ -52,8 +52,7 @@ def marks_of(key: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
 
 @pytest.mark.verdict
 @pytest.mark.parametrize(
-    "key",
-    [pytest.param(key, marks=marks_of(key, each)) for key, each in SCENARIOS.items()],
+    "key", [pytest.param(key, marks=marks_of(key, each)) for key, each in SCENARIOS.items()]
 )
 def test_nothing_is_lost_doubled_stuck_or_left_behind(key: str) -> None:
     scenario = SCENARIOS[key]

@@ -23,12 +23,7 @@ def counted(
     path.mkdir()
     counts = Counts()
     tally = Tally(
-        counts,
-        longest=1.0,
-        allowed=frozenset(),
-        promised=True,
-        numbered=True,
-        forgotten=forgotten,
+        counts, longest=1.0, allowed=frozenset(), promised=True, numbered=True, forgotten=forgotten
     )
     logs = [path / f"{number}.log" for number in range(3)]
     diaries = [Diary(log) for log in logs]

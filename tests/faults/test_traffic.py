@@ -14,10 +14,7 @@ LONG = int(os.environ.get("REDIS_LOCKS_TRAFFIC", "20000"))
 @pytest.mark.verdict
 @pytest.mark.parametrize(
     ("acquires", "deadlock_timeout"),
-    [
-        (500, 0.01),
-        pytest.param(LONG, 0.05, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
-    ],
+    [(500, 0.01), pytest.param(LONG, 0.05, marks=[pytest.mark.long, pytest.mark.timeout(3600)])],
 )
 def test_nested_traffic_in_one_order_is_never_taken_for_a_deadlock(
     acquires: int, deadlock_timeout: float

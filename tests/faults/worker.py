@@ -55,11 +55,7 @@ class Commands:
         time.sleep(max(0.0, not_before - time.monotonic()))
         hold = Lock(name, using=self._url, **options).acquire(wait=wait)
         self._holds.append(hold)
-        say(
-            granted=hold is not None,
-            fence=hold and hold.fencing_token,
-            token=hold and hold.token,
-        )
+        say(granted=hold is not None, fence=hold and hold.fencing_token, token=hold and hold.token)
 
     def wait_in_a_thread(self, name: str, **options: Any) -> None:
         lock = Lock(name, using=self._url, **options)

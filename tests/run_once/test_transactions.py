@@ -114,9 +114,7 @@ def test_a_rollback_to_a_savepoint_after_the_job_leaves_it(payment: Payment) -> 
     assert "done" == payment.elsewhere()
 
 
-def test_a_transaction_inside_the_job_is_committed_before_the_job_is_done(
-    payment: Payment,
-) -> None:
+def test_a_transaction_inside_the_job_is_committed_before_the_job_is_done(payment: Payment) -> None:
     seen = []
 
     def work() -> None:

@@ -61,11 +61,7 @@ class Bench:
         return self.words(scripts.ACQUIRE, token, *argv, names=names)
 
     def queue_up(
-        self,
-        *tokens: str,
-        wait: int = FOR_EVER,
-        mode: str = "exclusive",
-        names: Sequence[str] = (),
+        self, *tokens: str, wait: int = FOR_EVER, mode: str = "exclusive", names: Sequence[str] = ()
     ) -> None:
         """Stand in line while somebody else holds, each listening on a channel of its own."""
         for token in tokens:

@@ -15,12 +15,7 @@ LOOK = ("", "first", "")
 
 
 def detect(
-    bench: Bench,
-    token: str,
-    names: tuple[str, ...],
-    *,
-    mode: str = "exclusive",
-    forsaken: str = "",
+    bench: Bench, token: str, names: tuple[str, ...], *, mode: str = "exclusive", forsaken: str = ""
 ) -> str:
     return bench.words(scripts.DETECT, token, mode, WHO, "bank.py:7", forsaken, *LOOK, names=names)[
         0

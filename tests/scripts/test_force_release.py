@@ -56,9 +56,7 @@ def test_repeated_it_says_the_same_and_leaves_the_successor_alone(bench: Bench) 
     assert (0, []) == force(bench, "a", by="o.2")  # another one, later
 
 
-def test_a_hold_whose_lease_has_ended_is_not_ended_again_but_the_lock_goes_on(
-    bench: Bench,
-) -> None:
+def test_a_hold_whose_lease_has_ended_is_not_ended_again_but_the_lock_goes_on(bench: Bench) -> None:
     bench.acquire("a")
     bench.stand("b")
     bench.end_lease()

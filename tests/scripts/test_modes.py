@@ -22,9 +22,7 @@ def test_the_table_of_conflicts(bench: Bench, held: str, asked: str) -> None:
     assert granted(bench, "b", asked) == (held == asked != "exclusive")
 
 
-def test_a_sharer_that_was_never_counted_takes_no_other_one_away_when_it_ends(
-    bench: Bench,
-) -> None:
+def test_a_sharer_that_was_never_counted_takes_no_other_one_away_when_it_ends(bench: Bench) -> None:
     """A server out of memory refuses the rest of a script that has written a sharer down."""
     bench.acquire("a", mode="shared")
     bench.client.zadd(bench.keys.sharers, {"uncounted": 1})

@@ -26,11 +26,7 @@ OF_HOLDERS = {
 }
 """What only a holder may do, with arguments."""
 
-READERS = {
-    scripts.INSPECT: (10, "first", 0, 0),
-    scripts.NAMES: (0, 0, 10, 1),
-    scripts.SURVEY: (),
-}
+READERS = {scripts.INSPECT: (10, "first", 0, 0), scripts.NAMES: (0, 0, 10, 1), scripts.SURVEY: ()}
 
 named = pytest.mark.parametrize(
     ("key", "script", "argv"),

@@ -60,9 +60,7 @@ def test_a_model_that_is_waited_for_is_not_overtaken_by_rows(bench: Bench) -> No
     assert bench.heard(later)
 
 
-def test_a_row_whose_turn_comes_while_the_model_is_taken_waits_for_the_model(
-    bench: Bench,
-) -> None:
+def test_a_row_whose_turn_comes_while_the_model_is_taken_waits_for_the_model(bench: Bench) -> None:
     """It came before the model was asked for, so it did not stand in line there."""
     lock(bench, "a", A)
     heard = queue_up(bench, "w", A)

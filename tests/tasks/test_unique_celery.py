@@ -194,12 +194,7 @@ def test_what_others_wait_for_is_always_queued(work: Any, queued: Queued) -> Non
     ids=["last of a chain", "link", "links", "link_error"],
 )
 def test_what_a_worker_queues_after_another_task_is_always_queued(
-    name: str,
-    work: Any,
-    queued: Queued,
-    run_next: RunNext,
-    send: Callable[..., Any],
-    count: int,
+    name: str, work: Any, queued: Queued, run_next: RunNext, send: Callable[..., Any], count: int
 ) -> None:
     @shared_task(name=f"tests.{name}.first")
     def first(fails: bool = False) -> None:
@@ -277,11 +272,7 @@ def test_a_rolled_back_transaction_queues_nothing(name: str, work: Any, queued: 
 
 
 def test_a_retry_is_queued_also_while_the_server_of_the_locks_is_away(
-    name: str,
-    make: Make,
-    private_server: EmbeddedServer,
-    queued: Queued,
-    run_next: RunNext,
+    name: str, make: Make, private_server: EmbeddedServer, queued: Queued, run_next: RunNext
 ) -> None:
     @make(unique_task(name, using=private_server.url), bind=True, max_retries=None)
     def work(self: Task) -> None:
@@ -366,12 +357,7 @@ def test_a_retry_with_another_name_frees_the_first(
 @pytest.mark.parametrize("throw", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_task_that_is_queued_again_keeps_its_lock(
-    name: str,
-    make: Make,
-    queued: Queued,
-    run_next: RunNext,
-    throw: bool,
-    fails: bool,
+    name: str, make: Make, queued: Queued, run_next: RunNext, throw: bool, fails: bool
 ) -> None:
     @make(unique_task(name, until="end"), bind=True)
     def work(self: Task) -> None:
