@@ -106,6 +106,12 @@ class Bench:
         self._subscriptions.append(subscription)
         return subscription
 
+    def die(self, subscription: Any) -> None:
+        """Let nobody listen there any more."""
+        subscription.unsubscribe()
+        while subscription.get_message(timeout=5)["type"] != "unsubscribe":
+            pass  # what it was told before
+
     def heard(self, subscription: Any) -> list[str] | None:
         """Return the words of the next message; None if there is none."""
         pending = self._messages[subscription]

@@ -92,8 +92,7 @@ def test_a_permit_of_the_dead_is_to_be_had_when_its_lease_ends(bench: Bench) -> 
     bench.stand("A.2", S, "permit:2")
     for token in ("P.2", "D.2"):
         assert "0" == detect(bench, token, X)
-    dying.unsubscribe()
-    assert dying.get_message(timeout=5)["type"] == "unsubscribe"
+    bench.die(dying)
     assert "0" == detect(bench, "A.2", S, mode="permit:2")
     bench.release("D.1", names=S)
     assert "A.2" in bench.holders("s")

@@ -21,6 +21,17 @@ def look(bench: Bench, token: str) -> str:
     return detect(bench, token, names, mode=mode)
 
 
+def stand_in_order(bench: Bench, *tokens: str) -> dict[str, Any]:
+    """C shares x, and B has y; then these begin to wait. Return what each of them listens to."""
+    bench.acquire("C.1", names=X, mode="shared")
+    bench.acquire("B.1", names=Y)
+    heard = {}
+    for token in tokens:
+        heard[token] = bench.stand(token, *WANTED[token])
+        sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
+    return heard
+
+
 def told_to_look(bench: Bench, heard: dict[str, Any]) -> set[str]:
     """Return who heard that it is to look."""
     messages = {token: bench.heard(subscription) for token, subscription in heard.items()}
@@ -38,13 +49,7 @@ def test_a_place_alone_can_close_a_circle_whoever_looks_last(
 
     A does not look by itself: it is told when it is in a circle, as is who came last.
     """
-    bench.acquire("C.1", names=X, mode="shared")
-    bench.acquire("B.1", names=Y)
-    heard = {}
-    for token in (f"{letter}.2" for letter in order):
-        names, mode = WANTED[token]
-        heard[token] = bench.stand(token, names, mode)
-        sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
+    heard = stand_in_order(bench, *(f"{letter}.2" for letter in order))
     youngest = f"{order[-1]}.2"
     first, last = looks
     assert "0" == look(bench, first)
@@ -63,8 +68,7 @@ def test_a_dead_waiters_place_closes_no_circle(bench: Bench, size: int) -> None:
     bench.acquire("B.1", names=Y)
     dying = bench.stand("A.2", (*X, "z")[:size])
     heard = {token: bench.stand(token, *WANTED[token]) for token in ("B.2", "C.2")}
-    dying.unsubscribe()
-    assert dying.get_message(timeout=5)["type"] == "unsubscribe"
+    bench.die(dying)
     assert "0" == look(bench, "C.2")
     assert "0" == look(bench, "B.2")
     message = bench.heard(heard["B.2"])
@@ -86,20 +90,13 @@ def test_a_dead_waiter_that_looked_closes_no_circle(bench: Bench) -> None:
     dying = bench.stand("A.2", Y)
     bench.stand("B.2", X)
     assert "0" == detect(bench, "A.2", Y)
-    dying.unsubscribe()
-    assert dying.get_message(timeout=5)["type"] == "unsubscribe"
+    bench.die(dying)
     assert "0" == detect(bench, "B.2", X)
 
 
 def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
     """A, who came last, is stopped, and it alone would do: C, who came before it, is ended in its stead."""
-    bench.acquire("C.1", names=X, mode="shared")
-    bench.acquire("B.1", names=Y)
-    heard = {}
-    for token in ("C.2", "A.2", "B.2"):
-        names, mode = WANTED[token]
-        heard[token] = bench.stand(token, names, mode)
-        sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
+    heard = stand_in_order(bench, "C.2", "A.2", "B.2")
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
     assert {"A.2", "B.2"} == told_to_look(bench, heard)
@@ -114,13 +111,10 @@ def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
 @pytest.mark.parametrize("looks", ["B.2", "C.2"])
 def test_who_dies_after_it_was_told_to_look_is_not_passed_over(bench: Bench, looks: str) -> None:
     """Without A, B shares x with C at once: nobody is to be ended."""
-    bench.acquire("C.1", names=X, mode="shared")
-    bench.acquire("B.1", names=Y)
-    heard = {token: bench.stand(token, *WANTED[token]) for token in ("A.2", "B.2", "C.2")}
+    heard = stand_in_order(bench, "A.2", "B.2", "C.2")
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
-    heard["A.2"].unsubscribe()
-    assert heard["A.2"].get_message(timeout=5)
+    bench.die(heard["A.2"])
     age_what_was_told(bench)
     assert "0" == look(bench, looks)
     assert ["B.2", "C.1"] == sorted(bench.holders("x"))
@@ -136,12 +130,7 @@ def age_what_was_told(bench: Bench) -> None:
 
 
 def test_who_looks_when_it_is_told_is_not_passed_over_later(bench: Bench) -> None:
-    bench.acquire("C.1", names=X, mode="shared")
-    bench.acquire("B.1", names=Y)
-    for token in ("C.2", "A.2", "B.2"):
-        names, mode = WANTED[token]
-        bench.stand(token, names, mode)
-        sleep(0.006)  # of a younger wait nothing is noted: its grant would not forget that
+    stand_in_order(bench, "C.2", "A.2", "B.2")
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
     assert "0" == look(bench, "A.2")  # as B came later

@@ -45,21 +45,6 @@ def figures(run: Any, seconds: int = 60) -> dict[bytes, int]:
             return found
 
 
-def test_figures_are_added_up_by_the_minute_and_by_the_quarter_of_an_hour(run: Any) -> None:
-    add(run, "a x", 2, "c x", 1)
-    add(run, "a x", 3)
-    for seconds in (60, 900):
-        assert {b"a x": 5, b"c x": 1} == figures(run, seconds)
-
-
-def test_what_comes_late_is_added_to_the_buckets_of_its_time(run: Any) -> None:
-    _, now, *_ = run(scripts.READ, 60, -1, 0)
-    add(run, "l x", 1, age_ms=600_000)
-    assert {} == figures(run)
-    found = [run(scripts.READ, 60, int(now) - minutes, 0)[3] for minutes in (9, 10, 11)]
-    assert found.count(b"l x\x001") == 1
-
-
 def test_what_comes_too_late_is_left_out(run: Any, client: redis.Redis, name: str) -> None:
     add(run, "l x", 1, age_ms=4_000_000)  # over an hour: no minute of then is read
     assert {":900:", ":sent:"} == {

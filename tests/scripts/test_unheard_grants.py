@@ -10,7 +10,6 @@ from redis_locks import scripts
 from redis_locks.run_once import scripts as run_once_scripts
 from tests.scripts.bench import FOR_EVER, WHO, Bench
 from tests.scripts.test_dead_holders import acquire_for_process, crash_release
-from tests.support.world import until
 
 AHEAD = 1_999_999_999_999_999
 """The last fencing token, as if the clock had been ahead. So the next ones show how many were given
@@ -23,12 +22,9 @@ UNHEARD = AHEAD + 1
 
 def queue_up_behind_the_dead(bench: Bench, mode: str = "exclusive") -> None:
     """Let one wait that dies then, and one behind it that lives."""
-    dying = bench.listen("dead")
-    bench.listen("living")
-    bench.queue_up("dead", "living", mode=mode)
-    dying.close()
-    channel = bench.channel("dead")
-    until(lambda: bench.client.pubsub_numsub(channel) == [(channel.encode(), 0)])
+    dying = bench.stand("dead", mode=mode)
+    bench.stand("living", mode=mode)
+    bench.die(dying)
     assert ["dead", "living"] == bench.queued()[-2:]
 
 
