@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from tests.support import leases
+from tests.support.connections import client_of_url, run_blocking
+from tests.support.thread_or_task import ThreadOrTask
 
 OURS = "redis_locks"
 OURS_ASYNC = "redis_locks, asyncio"
@@ -29,25 +30,31 @@ class Held(Protocol):
         """End it; return "released" or "lost"."""
 
 
-class Subject(Protocol):
+class Subject(ThreadOrTask):
     """A lock under test."""
+
+    sleep = ThreadOrTask._sleep
 
     async def acquire(self, wait: float) -> Held | None:
         """Acquire within `wait` seconds, or return None. Raises what the library raises."""
+        raise NotImplementedError
 
-    async def sleep(self, seconds: float) -> None: ...
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._tasks:
+            asyncio.run(work)
+        else:
+            run_blocking(work)
 
-    def run(self, work: Coroutine[Any, Any, None]) -> None: ...
 
-
-class Ours:
+class Ours(Subject):
     """`redis_locks.Lock`, blocking or async."""
 
     def __init__(
-        self, url: str, names: Sequence[str], *, mode: str, lease: float, renew: bool, in_loop: bool
+        self, url: str, names: Sequence[str], *, mode: str, lease: float, renew: bool, tasks: bool
     ) -> None:
         from redis_locks import Lock, Semaphore
 
+        super().__init__(tasks=tasks)
         options: dict[str, Any] = {"using": url, "lease": lease, "renew": renew}
         kind, _, capacity = mode.partition(":")
         if kind == "permit":
@@ -55,30 +62,16 @@ class Ours:
             self._lock: Any = Semaphore(name, int(capacity), **options)
         else:
             self._lock = Lock(*names, mode=mode, **options)
-        self._in_loop = in_loop
 
     async def acquire(self, wait: float) -> Held | None:
-        acquiring = self._lock.aacquire if self._in_loop else self._lock.acquire
-        hold = await _result(acquiring(wait=wait))
-        return None if hold is None else _OurHold(hold, in_loop=self._in_loop)
-
-    async def sleep(self, seconds: float) -> None:
-        if self._in_loop:
-            await asyncio.sleep(seconds)
-        else:
-            time.sleep(seconds)  # noqa: ASYNC251 - there is no loop
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        if self._in_loop:
-            asyncio.run(work)
-        else:
-            _run_without_loop(work)
+        hold = await self._call(self._lock, "acquire", wait=wait)
+        return None if hold is None else _OurHold(hold, tasks=self._tasks)
 
 
-class _OurHold:
-    def __init__(self, hold: Any, *, in_loop: bool) -> None:
+class _OurHold(ThreadOrTask):
+    def __init__(self, hold: Any, *, tasks: bool) -> None:
+        super().__init__(tasks=tasks)
         self._hold = hold
-        self._in_loop = in_loop
         self.fence = hold.fencing_token
         self._lost_at: float | None = None
 
@@ -93,20 +86,19 @@ class _OurHold:
         from redis_locks import LockLost
 
         try:
-            await _result(self._hold.arelease() if self._in_loop else self._hold.release())
+            await self._call(self._hold, "release")
         except LockLost:
             return "lost"
         return "released"
 
 
-class RedisPy:
+class RedisPy(Subject):
     """`redis.lock.Lock`: no fencing token, and no deadline by the holder's own clock."""
 
     def __init__(self, url: str, name: str, *, lease: float | None) -> None:
         import redis
 
-        from tests.support.connections import client_of_url
-
+        super().__init__(tasks=False)
         if "+sentinel" in url:
             self._client = client_of_url(f"{url}?socket_timeout=5")
         else:
@@ -119,12 +111,6 @@ class RedisPy:
             self._name, timeout=self._seconds, sleep=0.005, blocking_timeout=wait
         )
         return _RedisPyHold(lock) if lock.acquire() else None
-
-    async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: ASYNC251 - there is no loop
-
-    def run(self, work: Coroutine[Any, Any, None]) -> None:
-        _run_without_loop(work)
 
 
 class _RedisPyHold:
@@ -144,18 +130,6 @@ class _RedisPyHold:
         return "released"
 
 
-async def _result(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
-
-
-def _run_without_loop(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        work.send(None)
-    except StopIteration:
-        return
-    raise RuntimeError("this work must not suspend")
-
-
 def make(
     subject: str,
     url: str,
@@ -173,4 +147,4 @@ def make(
         (name,) = names
         return RedisPy(url, name, lease=lease)
     assert lease is not None
-    return Ours(url, names, mode=mode, lease=lease, renew=renew, in_loop=subject == OURS_ASYNC)
+    return Ours(url, names, mode=mode, lease=lease, renew=renew, tasks=subject == OURS_ASYNC)

@@ -18,6 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +31,20 @@ django.setup()
 
 import redis  # noqa: E402 - after setup
 
-from redis_locks import Attempt, LockError, run_once  # noqa: E402
+from redis_locks import LockError, run_once  # noqa: E402
+from tests.support.connections import run_blocking  # noqa: E402
+from tests.support.thread_or_task import ThreadOrTask  # noqa: E402
 
 SUCCESS_CHANCE = 0.15
 LEASE = 0.5
 TASKS = 4
 
 
-class Settled(Exception):
-    """There is nothing left to do at a job."""
-
-
-class Worker:
+class Worker(ThreadOrTask):
     """Tries random jobs until none is left to do."""
 
-    def __init__(self, url: str, prefix: str, jobs: int, most: int) -> None:
+    def __init__(self, url: str, prefix: str, jobs: int, most: int, *, tasks: bool) -> None:
+        super().__init__(tasks=tasks)
         self.client = redis.Redis.from_url(url)
         self.url, self.prefix, self.most = url, prefix, most
         self.pending = set(range(jobs))
@@ -62,66 +62,30 @@ class Worker:
     def note(self, number: int, line: str) -> None:
         self.client.rpush(f"{self.prefix}:log:{number}", line)
 
-    def luck(self, number: int, attempt: Attempt) -> bool:
-        """Note the beginning; return whether this attempt does the job."""
-        self.note(number, f"begun {attempt.number} {attempt.fencing_token}")
-        return random.random() < SUCCESS_CHANCE
-
-    def work(self, number: int) -> None:
-        attempt = self.job(number).acquire()
+    async def work(self, number: int) -> None:
+        attempt = await self._call(self.job(number), "acquire")
         if attempt is None:
-            if self.job(number).status().state in ("done", "exhausted"):
-                raise Settled
-            return
-        lucky = self.luck(number, attempt)
-        time.sleep(random.uniform(0, 0.03))  # the work itself
-        if lucky:
-            attempt.done(attempt.number)
-            self.note(number, f"done {attempt.number}")
-        else:
-            attempt.fail("out of luck")
-            self.note(number, f"failed {attempt.number}")
-
-    async def awork(self, number: int) -> None:
-        attempt = await self.job(number).aacquire()
-        if attempt is None:
-            if (await self.job(number).astatus()).state in ("done", "exhausted"):
-                raise Settled
-            return
-        lucky = self.luck(number, attempt)
-        await asyncio.sleep(random.uniform(0, 0.03))
-        if lucky:
-            await attempt.adone(attempt.number)
-            self.note(number, f"done {attempt.number}")
-        else:
-            await attempt.afail("out of luck")
-            self.note(number, f"failed {attempt.number}")
-
-    def blocking(self) -> None:
-        while self.pending:
-            number = random.choice(tuple(self.pending))
-            try:
-                self.work(number)
-            except Settled:
+            status = await self._call(self.job(number), "status")
+            if status.state in ("done", "exhausted"):
                 self.pending.discard(number)
-            except LockError:
-                continue  # the lock was lost: this machine is too busy; another attempt follows
+            return
+        self.note(number, f"begun {attempt.number} {attempt.fencing_token}")
+        await self._sleep(random.uniform(0, 0.03))  # the work itself
+        if random.random() < SUCCESS_CHANCE:
+            await self._call(attempt, "done", attempt.number)
+            self.note(number, f"done {attempt.number}")
+        else:
+            await self._call(attempt, "fail", "out of luck")
+            self.note(number, f"failed {attempt.number}")
 
-    def asynchronous(self) -> None:
-        async def tries() -> None:
-            while self.pending:
-                number = random.choice(tuple(self.pending))
-                try:
-                    await self.awork(number)
-                except Settled:
-                    self.pending.discard(number)
-                except LockError:
-                    continue
+    async def work_on(self) -> None:
+        while self.pending:
+            # If a lock is lost, this machine is too busy; another attempt follows.
+            with suppress(LockError):
+                await self.work(random.choice(tuple(self.pending)))
 
-        async def main() -> None:
-            await asyncio.gather(*(tries() for _ in range(TASKS)))
-
-        asyncio.run(main())
+    async def in_tasks(self) -> None:
+        await asyncio.gather(*(self.work_on() for _ in range(TASKS)))
 
 
 def hire(start: Callable[[], None]) -> int:
@@ -141,8 +105,11 @@ def hire(start: Callable[[], None]) -> int:
 
 def main(url: str, prefix: str, jobs: int, workers: int, most: int, mode: str, kills: int) -> int:
     def start() -> None:
-        worker = Worker(url, prefix, jobs, most)
-        worker.asynchronous() if mode == "async" else worker.blocking()
+        worker = Worker(url, prefix, jobs, most, tasks=mode == "async")
+        if mode == "async":
+            asyncio.run(worker.in_tasks())
+        else:
+            run_blocking(worker.work_on())
 
     crew = [hire(start) for _ in range(workers)]
     killed = 0

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from django.test import override_settings
 
 from tests.support import telemetry
 from tests.support.checks import check_settings
+from tests.support.children import run_script
 from tests.support.events import TELEMETRY
-
-ROOT = Path(__file__).parents[2]
 
 OURS = [f"redis_locks.integrations.{name}" for name in ("opentelemetry", "prometheus")]
 
@@ -55,15 +51,7 @@ print([error.id for error in checks.run_checks(tags=["redis_locks"])], telemetry
 
 def printed(script: str) -> list[str]:
     """Return the lines that a process of its own prints."""
-    environment = {"DJANGO_SETTINGS_MODULE": "tests.settings", "PATH": ""}
-    result = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    result = run_script(script)
     assert not result.returncode, result.stderr
     return result.stdout.splitlines()
 
