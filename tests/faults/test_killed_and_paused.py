@@ -16,7 +16,9 @@ from tests.faults.processes import Crew
 from tests.support import leases
 from tests.support.children import in_a_child
 from tests.support.keys import new_token
-from tests.support.world import Observer, Threads
+from tests.support.world import Observer, Threads, in_line
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def test_the_lock_of_a_killed_holder_reaches_the_first_waiter_within_its_lease(
@@ -76,11 +78,9 @@ def test_a_stopped_waiter_delays_the_queue_by_its_lease_at_most(crew: Crew, name
     assert not stopped.ask("is_lost")["is_lost"]
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
-    redis_server: EmbeddedServer, name: str, client
+    name: str, server_side: Observer
 ) -> None:
-    server_side = Observer(client)
     hold = Lock(name, lease=3).acquire()
     assert hold is not None
     assert "LockNotHeld" == in_a_child(hold.release)
@@ -95,19 +95,17 @@ def test_a_forked_child_owns_nothing_and_renews_nothing_of_its_parent(
     hold.release()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_that_leaves_its_parents_block_leaves_the_lock_alone(
-    redis_server: EmbeddedServer, name: str, client
+    name: str, server_side: Observer
 ) -> None:
     block = Lock(name).hold()
     with block as hold:
         assert "None" == in_a_child(lambda: block.__exit__(None, None, None))
-        assert hold.token == Observer(client).holder(name)
+        assert hold.token == server_side.holder(name)
     with pytest.raises(LockNotHeld):
         hold.check()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_acquires_with_tokens_and_connections_of_its_own(
     redis_server: EmbeddedServer, name: str
 ) -> None:
@@ -125,20 +123,18 @@ def test_a_forked_child_acquires_with_tokens_and_connections_of_its_own(
         pass
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_while_another_thread_waits_leaves_the_waiter_in_place(
-    redis_server: EmbeddedServer, name: str, client
+    name: str, server_side: Observer
 ) -> None:
     hold = Lock(name).acquire()
     assert hold is not None
-    waiter = Threads().start(Lock(name, lease=5).acquire, wait=20)
-    Observer(client).until_waiters(name, 1)
+    waiter = in_line(Threads(), Lock(name, lease=5), server_side, wait=20)
     assert "None" == in_a_child(lambda: Lock(name).acquire(wait=0))
     assert "0" == in_a_child(lambda: len(threading.enumerate()) - 1)
-    assert 1 == Observer(client).waiters(name)
+    assert 1 == server_side.waiters(name)
     hold.release()
     granted = waiter.result(20)
-    assert granted.token == Observer(client).holder(name)
+    assert granted.token == server_side.holder(name)
     granted.release()
 
 

@@ -8,6 +8,7 @@ from redis.exceptions import ResponseError
 from redis_locks import scripts
 from redis_locks.scripts import Script
 from tests.scripts.bench import FOR_EVER, WHO, Bench
+from tests.scripts.test_refusals import OF_HOLDERS
 from tests.support import stored
 
 AB = ("x:a", "x:b")
@@ -134,43 +135,30 @@ def test_a_set_that_is_cancelled_leaves_all_its_queues(bench: Bench) -> None:
     assert ["v"] == bench.holders("x:a")
 
 
-ASKED_OF_HOLDS = [
-    (scripts.EXTEND, (60_000,)),
-    (scripts.CONFIRM, (60_000,)),
-    (scripts.FENCE, (60_000, 1)),
-    (scripts.ADOPT, ("heir", 60_000, WHO, 0)),
-    (scripts.COMMIT, ()),
-    (scripts.DOWNGRADE, ()),
-    (scripts.RELEASE, ()),
-]
-
-
 @pytest.mark.parametrize("mode", ["exclusive", "shared"])
 @pytest.mark.parametrize("lost", AB)
-@pytest.mark.parametrize(
-    ("script", "argv"), [pytest.param(*case, id=case[0].name) for case in ASKED_OF_HOLDS]
-)
+@pytest.mark.parametrize("script", OF_HOLDERS, ids=lambda script: script.name)
 def test_a_set_of_which_one_lock_is_lost_is_held_no_more(
-    bench: Bench, script: Script, argv: tuple[object, ...], lost: str, mode: str
+    bench: Bench, script: Script, lost: str, mode: str
 ) -> None:
     fence = int(bench.acquire("t", names=AB, mode=mode)[1])
     bench.words(scripts.FORCE_RELEASE, "operator", "t", names=[lost])
     thief = int(bench.acquire("thief", names=[lost])[1])
-    assert ["0"] == bench.words(script, "t", *argv, names=AB)
+    assert ["0"] == bench.words(script, "t", *OF_HOLDERS[script], names=AB)
     assert thief > fence
     assert ["thief"] == bench.holders(lost)
 
 
 @pytest.mark.parametrize("first_to_end", AB)
 @pytest.mark.parametrize(
-    ("script", "argv"), [pytest.param(*case, id=case[0].name) for case in ASKED_OF_HOLDS[:3]]
+    "script", [scripts.EXTEND, scripts.CONFIRM, scripts.FENCE], ids=lambda script: script.name
 )
 def test_a_set_is_held_until_the_first_of_its_leases_ends(
-    bench: Bench, script: Script, argv: tuple[object, ...], first_to_end: str
+    bench: Bench, script: Script, first_to_end: str
 ) -> None:
     now = int(bench.acquire("t", names=AB, lease=60_000)[2])
     stored.set_lease_end(bench.client, bench.lock_key(first_to_end), now + 30_000)
-    held, _, ends = bench.words(script, "t", 0, *argv[1:], names=AB)
+    held, _, ends = bench.words(script, "t", 0, *OF_HOLDERS[script][1:], names=AB)
     assert ("1", now + 30_000) == (held, int(ends))
 
 
