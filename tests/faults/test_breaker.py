@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from django.test import override_settings
@@ -23,7 +22,7 @@ from tests.support.connections import backend_for, run_blocking
 from tests.support.keys import keys_of
 from tests.support.stored import holder
 from tests.support.waiting import until
-from tests.support.world import Tasks, granted
+from tests.support.world import Observer, Tasks, Threads, granted, held, in_line, served
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(120)]
 
@@ -177,48 +176,26 @@ def test_a_large_read_does_not_open_it(
         assert not breaker_at(url).is_open
 
 
-def test_wait_none_waits_for_the_return(server: EmbeddedServer, url: str, name: str) -> None:
-    lock, got = Lock(name, using=url, wait=None), threading.Event()
-    with lock:
-        pass
-
-    def hold() -> None:
-        with lock:
-            got.set()
-
+def test_wait_none_waits_for_the_return(server: EmbeddedServer, url: str, lock: Lock) -> None:
     with stopped(server):
         open_it(lock, url)
-        thread = threading.Thread(target=hold)
-        thread.start()
-        assert not got.wait(2 * TIMEOUT)
-    assert got.wait(20)
-    thread.join()
+        waiter = Threads().start(lock.acquire, wait=None)
+        time.sleep(2 * TIMEOUT)
+        assert not waiter.done()
+    served(Threads(), waiter)
 
 
 def test_a_waiter_in_line_stays(server: EmbeddedServer, url: str, name: str) -> None:
-    lock, got = Lock(name, using=url, wait=60, lease=60), threading.Event()
-    outcome: list[Any] = []
-
-    def wait() -> None:
-        try:
-            with lock:
-                got.set()
-        except LockBackendError as error:
-            outcome.append(error)
-
-    hold = granted(Lock(name, using=url, lease=60).acquire())
-    thread = threading.Thread(target=wait)
-    thread.start()
+    lock, other = Lock(name, using=url, lease=60), Lock(f"{name}:other", using=url)
+    hold = held(Threads(), lock)
     with server.client() as client:
-        until(lambda: client.pubsub_channels("*") != [])
-    time.sleep(0.3)  # it stands in the line; if not, it is refused below, which is seen
+        waiter = in_line(Threads(), lock, Observer(client), wait=60)
     with stopped(server):
-        open_it(Lock(f"{name}:other", using=url), url)
-        assert not outcome
-    until(lambda: works(Lock(f"{name}:other", using=url)))
+        open_it(other, url)
+        assert not waiter.done()
+    until(lambda: works(other))
     hold.release()
-    assert got.wait(30), outcome
-    thread.join()
+    served(Threads(), waiter)
 
 
 def test_blocks_that_proceed_lock_again_within_a_second(

@@ -12,8 +12,9 @@ from asgiref.sync import async_to_sync, sync_to_async
 
 from redis_locks import Hold, Lock, LockLost
 from redis_locks.signals import LockEvent
+from tests.elsewhere import in_thread
 from tests.signals.conftest import Connect
-from tests.support.world import PATIENCE, Observer
+from tests.support.world import PATIENCE, Observer, Threads, granted
 
 
 def test_a_receiver_that_takes_the_lock_that_it_is_told_of_gets_a_nested_hold(
@@ -77,11 +78,10 @@ def test_in_a_call_of_sync_to_async_a_receiver_that_locks_in_another_thread_hide
     def view() -> bool:
         with Lock(f"{name}:first"):
             pass
-        other = threading.Thread(target=hold_for_a_moment)
-        other.start()
+        other = Threads().start(hold_for_a_moment)
         assert has_it.wait(PATIENCE)
         with Lock(name, wait=PATIENCE), Lock(name, wait=0.5):
-            other.join(PATIENCE)
+            other.result(PATIENCE)
             return True
 
     connect("contended", receive)
@@ -94,7 +94,5 @@ def test_a_receiver_that_calls_async_code_is_no_second_order_of_the_locks(
     settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "WARN_ORDER": True}
     connect("acquired", lambda event, **_: async_to_sync(sync_to_async(lambda: None))())
     pair = Lock(f"{name}:a", f"{name}:b")
-    thread = threading.Thread(target=lambda: [pair.acquire().release() for _ in range(2)])  # type: ignore[union-attr]
-    thread.start()
-    thread.join(PATIENCE)
+    in_thread(lambda: [granted(pair.acquire()).release() for _ in range(2)])
     assert "order" not in caplog.text

@@ -19,6 +19,7 @@ from tests.support.world import (
     PATIENCE,
     Observer,
     Tasks,
+    Threads,
     World,
     granted,
     held,
@@ -185,10 +186,7 @@ def test_a_receiver_that_takes_a_lock_in_a_loop_of_its_own_does_not_hide_the_hol
             return True
 
     connect(kind, receive)
-    found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.append(take_it_twice()))
     with Lock(name):
-        thread.start()
+        taking = Threads().start(take_it_twice)
         server_side.until_waiters(name, 1)
-    thread.join(PATIENCE)
-    assert [True] == found
+    assert taking.result(PATIENCE)
