@@ -15,18 +15,10 @@ from redis_locks.signals import LockEvent
 from tests.signals.conftest import Connect, Heard
 from tests.support import events as events_made
 from tests.support import stored
-from tests.support.world import (
-    PATIENCE,
-    Observer,
-    Tasks,
-    Threads,
-    World,
-    granted,
-    held,
-    keys_of,
-    until,
-    until_renewed,
-)
+from tests.support.keys import keys_of
+from tests.support.leases import until_renewed
+from tests.support.waiting import PATIENCE, until
+from tests.support.world import Observer, Tasks, Threads, World, granted, held
 
 
 class Counted:
