@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +17,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
 from tests.compat.worlds import OURS, CompatBlocking, World, auntil
 from tests.ports import free_ports
+from tests.support.children import run_script
 from tests.support.compat import POLL, is_told, is_told_async
 from tests.support.world import PATIENCE, until
 
@@ -112,22 +111,19 @@ def test_a_client_of_sentinel_waits_without_signals() -> None:
     assert not is_told_async(AsyncSentinel(sentinels).master_for("primary"))
 
 
+WITHOUT_SETTINGS = """
+import sys, redis, redis_locks.compat as compat
+client = redis.Redis.from_url(sys.argv[1])
+with client.lock(sys.argv[2], lock_class=compat.Lock):
+    print(client.lock(sys.argv[2], lock_class=compat.Lock).acquire(blocking_timeout=0.2))
+from django.conf import settings
+print(settings.configured)
+"""
+
+
 def test_locks_need_no_django_settings(redis_server: EmbeddedServer, name: str) -> None:
-    code = (
-        "import sys, redis, redis_locks.compat as compat\n"
-        "client = redis.Redis.from_url(sys.argv[1])\n"
-        "with client.lock(sys.argv[2], lock_class=compat.Lock):\n"
-        "    print(client.lock(sys.argv[2], lock_class=compat.Lock).acquire(blocking_timeout=0.2))\n"
-    )
-    environment = {"PATH": "/usr/bin"}
-    ran = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code, redis_server.url, name],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=False,
-    )
-    assert ("False\n", "") == (ran.stdout, ran.stderr)
+    ran = run_script(WITHOUT_SETTINGS, redis_server.url, name, options=("-W", "error"))
+    assert ("False\nFalse\n", "") == (ran.stdout, ran.stderr)
 
 
 def test_the_first_waiter_s_poll_leaves_time_for_its_round_trip() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -12,10 +12,10 @@ import redis
 from redis_locks import Hold, Lock, LockBackendError, LockLost
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
-from tests.faults.sentinels import SERVICE, Watched
+from tests.faults.sentinels import Watched
 from tests.ports import free_ports
 from tests.support import leases, stored, timings
-from tests.support.connections import resolve, sentinels_say
+from tests.support.connections import sentinels_say
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, World, held, keys_of, until
 
 PRIMARY = {"is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 0}
@@ -65,34 +65,13 @@ def both() -> Iterator[list[World]]:
         world.close()
 
 
-def by_url(watched: Watched, settings: Any) -> str:
-    return watched.url
-
-
-def by_cache(watched: Watched, settings: Any) -> str:
-    """The alias of a cache with django-redis's SentinelClient."""
-    options = {
-        "CLIENT_CLASS": "django_redis.client.SentinelClient",
-        "CONNECTION_FACTORY": "django_redis.pool.SentinelConnectionFactory",
-        "SENTINELS": watched.addresses,
-    }
-    location = f"redis://{SERVICE}/0"
-    backend = "django_redis.cache.RedisCache"
-    entry = {"BACKEND": backend, "LOCATION": location, "OPTIONS": options}
-    settings.CACHES = {**settings.CACHES, "bank": entry}
-    assert resolve(f"{watched.url}/0").description == resolve("bank").description
-    return "bank"
-
-
-@pytest.mark.parametrize("named", [by_url, pytest.param(by_cache, marks=pytest.mark.long)])
 def test_a_killed_primary_has_a_successor_for_holders_waiters_and_newcomers(
-    both: list[World], name: str, named: Callable[..., str], settings: Any
+    both: list[World], name: str
 ) -> None:
     with Watched() as watched:
-        using = named(watched, settings)
 
         def lock(what: str, world: World) -> Lock:
-            return Lock(f"{name}:{what}:{world.kind}", using=using, wait=PATIENCE, lease=60)
+            return Lock(f"{name}:{what}:{world.kind}", using=watched.url, wait=PATIENCE, lease=60)
 
         kept = [held(world, lock("kept", world)) for world in both]
         lost = [held(world, lock("lost", world)) for world in both]
