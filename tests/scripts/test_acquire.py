@@ -69,18 +69,6 @@ def test_a_repeated_acquire_renews_a_place_that_is_about_to_expire(bench: Bench)
     assert bench.client.pttl(bench.keys.lock) > 6000
 
 
-@pytest.mark.parametrize("wait", [0, FOR_EVER])
-def test_a_newcomer_does_not_overtake_a_waiter_that_listens(bench: Bench, wait: int) -> None:
-    bench.acquire("a")
-    heard = bench.stand("b")
-    bench.end_lease()
-    refused, now, ends, fence, *_ = bench.acquire("c", wait=wait)
-    assert "0" == refused
-    assert int(ends) == int(now) + 60_000
-    assert ["b", fence, now] == bench.heard(heard)
-    assert ("b", ["c"] if wait else []) == (bench.holder(), bench.queued())
-
-
 def test_a_place_that_somebody_deleted_is_skipped(bench: Bench) -> None:
     bench.acquire("a")
     heard = bench.listen("c")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import redis
-from redis.exceptions import ResponseError
 
 from redis_locks.compat import commands
 from tests.support.keys import compat_keys
@@ -78,12 +77,6 @@ def test_the_same_acquire_with_a_token_of_the_user_s_is_granted_again(bench: Ben
     assert [GRANTED] * 2 == [bench.acquire("a", token=GIVEN) for _ in range(2)]
     assert bench.acquire("b", token=GIVEN) == OUT
     assert 0 < bench.client.pttl(bench.keys.grant) <= CONFIRM_MS
-
-
-def test_who_does_not_stay_gets_no_place(bench: Bench) -> None:
-    bench.acquire("a")
-    assert OUT == bench.acquire("b")
-    assert [] == bench.queued()
 
 
 def test_who_stays_learns_its_place_and_keeps_it(bench: Bench) -> None:
@@ -170,14 +163,6 @@ def test_a_waiter_that_cannot_listen_is_handed_the_lock_all_the_same(bench: Benc
     assert "b" == bench.holder()
 
 
-def test_release_with_another_token_leaves_everything_alone(bench: Bench) -> None:
-    bench.acquire("a")
-    bench.queue_up("b")
-    assert 0 == bench.release("x")
-    assert 0 == bench.release("b")
-    assert ("a", ["b"]) == (bench.holder(), bench.queued())
-
-
 def test_a_newcomer_takes_a_free_lock_for_which_only_the_dead_wait(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("dead", listen=False)
@@ -194,16 +179,6 @@ def test_a_token_may_hold_any_bytes(bench: Bench) -> None:
     assert 1 == bench.client.eval(commands.ACQUIRE.text, len(bench.keys), *bench.keys, *argv)
     bench.release("a")
     assert token == bench.client.get(bench.keys.lock)
-
-
-def test_a_key_of_another_type_is_in_the_way_and_stays_as_it_is(bench: Bench) -> None:
-    bench.client.rpush(bench.keys.lock, "theirs")
-    assert 1 == bench.acquire("a", stay=True)
-    assert -1 == bench.acquire("a", stay=False)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        bench.release("a")
-    assert {"lock"} == bench.left()
-    assert [b"theirs"] == bench.client.lrange(bench.keys.lock, 0, -1)
 
 
 @pytest.mark.parametrize(
