@@ -7,7 +7,16 @@ import redis
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.processes import Crew
-from tests.support.fixtures import server_side, tasks, world
+from tests.support.fixtures import tasks, world
+from tests.support.world import Observer
+
+
+@pytest.fixture
+def server_side(client: redis.Redis, name: str) -> Iterator[Observer]:
+    """The server's side of the test's lock, of which nothing is left in the end."""
+    made = Observer(client)
+    yield made
+    assert set() == made.left_of(name)
 
 
 @pytest.fixture

@@ -15,9 +15,11 @@ from tests.support.world import PATIENCE, Observer, World, held, in_line, until_
 
 
 @pytest.fixture
-def server_side(private_server: EmbeddedServer) -> Iterator[Observer]:
+def server_side(private_server: EmbeddedServer, name: str) -> Iterator[Observer]:
     with private_server.client() as client:
-        yield Observer(client)
+        made = Observer(client)
+        yield made
+        assert set() == made.left_of(name)
 
 
 class Refusal(NamedTuple):
@@ -102,7 +104,6 @@ def test_holds_and_waiters_of_before_go_on_without_memory(
     successor = waiter.result(PATIENCE)
     assert successor.token == server_side.holder(name)
     world.release(successor)
-    assert set() == server_side.left_of(name)
 
 
 def test_a_primary_that_is_a_replica_for_a_while_keeps_what_it_has(
@@ -118,7 +119,6 @@ def test_a_primary_that_is_a_replica_for_a_while_keeps_what_it_has(
     assert hold.token == server_side.holder(name)
     until_renewed(hold)
     world.release(hold)
-    assert set() == server_side.left_of(name)
 
 
 @pytest.mark.ci
@@ -140,7 +140,6 @@ def test_a_place_that_could_not_be_given_up_is_not_granted_for_nobody(
     server_side.client.execute_command(*REPLICA.end)
     world.release(hold)
     world.release(held(world, lock, wait=PATIENCE / 2))
-    assert set() == server_side.left_of(name)
 
 
 def test_a_server_that_forgets_its_scripts_meanwhile_still_hands_off_renews_and_times_out(
@@ -155,7 +154,6 @@ def test_a_server_that_forgets_its_scripts_meanwhile_still_hands_off_renews_and_
     server_side.client.script_flush()
     world.release(hold)
     world.release(waiter.result(PATIENCE))
-    assert set() == server_side.left_of(name)
 
 
 @pytest.mark.parametrize("kind", ["ALL", pytest.param("WRITE", marks=pytest.mark.ci)])
@@ -172,4 +170,3 @@ def test_a_paused_server_delays_and_nothing_else(
     assert granted.fencing_token > hold.fencing_token
     server_side.client.execute_command("CLIENT", "PAUSE", 700, kind)
     world.release(granted)
-    assert set() == server_side.left_of(name)

@@ -28,7 +28,6 @@ def test_a_release_goes_on_while_its_lease_lasts(
     world.release(hold)
     assert LOSSES == proxy.lost
     assert not hold.is_lost
-    assert set() == server_side.left_of(name)
 
 
 def test_when_the_lease_is_over_it_gives_up(world: World, name: str, proxy: Proxy) -> None:
