@@ -98,15 +98,6 @@ def test_another_benchmark_on_the_server_is_in_the_way(few: None) -> None:
     assert "Another benchmark" in run.error
 
 
-def test_counts_are_shown_as_in_ten_seconds_like_the_book_s() -> None:
-    original, lua, ours = book.rows_of(table(seconds=0.5))
-    assert ("3,000", "2,000", "±10%") == (original.tries, original.acquires, original.spread)
-    assert ("30,085", "22,507", "+0%") == original.book
-    assert ("5,000", "4,000", "better, +100%") == (lua.tries, lua.acquires, lua.told)
-    assert ("50,404", "42,199", "+87%") == lua.book
-    assert ("better, +200%", ("", "", "")) == (ours.told, ours.book)
-
-
 def test_a_change_that_the_rounds_do_not_show_is_not_stated() -> None:
     _, lua, ours = book.rows_of(table(1, [(30, 33, 37), (90, 20, 60), (31, 32, 36)]))
     assert (("not decided", "?"), ("no difference", "=")) == (

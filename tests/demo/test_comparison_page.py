@@ -112,9 +112,8 @@ def test_a_run_too_long_for_the_page_is_repeated_by_its_command(staff: Client) -
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"seconds": "nan"},
-        {"workers": "some"},
-        {"workers": "2 2"},
+        *({"seconds": "nan"}, {"seconds": "11"}, {"table_seconds": "11"}, {"rounds": "21"}),
+        *({"workers": "some"}, {"workers": "2 2"}, {"workers": "21"}, {"strategies": ["hope"]}),
         {"seconds": "10", "rounds": "20", "workers": "1 2 3 4 5"},
     ],
 )

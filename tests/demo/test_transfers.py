@@ -17,7 +17,6 @@ from django.db.transaction import atomic
 from demo_project.bank import payment, transfers
 from demo_project.bank.accounts import (
     InsufficientFunds,
-    InvalidTransfer,
     TooMuchContention,
     UnknownAccount,
     account_key,
@@ -94,17 +93,6 @@ def test_a_transfer_moves_the_amount_or_is_refused_and_moves_nothing(bank: Bank)
     assert [700, 800] == bank.balances
     bank.pay(800, (second, first))
     assert [1500, 0] == bank.balances
-
-
-@pytest.mark.parametrize("cents", [0, True, 1.5])
-def test_an_amount_that_is_no_positive_whole_number_is_refused(bank: Bank, cents: Any) -> None:
-    with pytest.raises(InvalidTransfer, match="amount"):
-        bank.pay(cents)
-    second = bank.pair[1]
-    for sender, why in ((second, "same account"), (7, "sender must be an account id")):
-        with pytest.raises(InvalidTransfer, match=why):
-            bank.pay(1, (sender, second))
-    assert [1000, 500] == bank.balances
 
 
 @by(*SAFE)
