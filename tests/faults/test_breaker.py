@@ -138,7 +138,9 @@ def test_it_stays_closed_where_some_connections_are_silent_and_new_ones_are_answ
 ) -> None:
     """As behind a router that has forgotten all connections that were idle."""
     url = f"{proxy.url}?socket_timeout={TIMEOUT}"
-    open_ones(url, 3)
+    driver = backend_for(url).driver
+    for link in [run_blocking(driver.checkout()) for _ in range(3)]:
+        driver.checkin(link)  # so there are three idle ones
     proxy.forget(b"")
     together = threading.Barrier(3)
 
@@ -150,19 +152,7 @@ def test_it_stays_closed_where_some_connections_are_silent_and_new_ones_are_answ
     with ThreadPoolExecutor(3) as threads:
         list(threads.map(ask, range(3)))
     assert not breaker_at(url).is_open
-    assert fails_never(Lock(name, using=url))
-
-
-def open_ones(url: str, count: int) -> None:
-    """Have so many idle connections."""
-    driver = backend_for(url).driver
-    links = [run_blocking(driver.checkout()) for _ in range(count)]
-    for link in links:
-        driver.checkin(link)
-
-
-def fails_never(lock: Lock) -> bool:
-    return all(works(lock) for _ in range(20))
+    assert all(works(Lock(name, using=url)) for _ in range(20))
 
 
 def test_a_large_read_does_not_open_it(

@@ -103,18 +103,6 @@ def test_a_transaction_around_it_takes_both_back(payment: RecordedPayment, datab
     assert [2] == payment.call()
 
 
-def closing(call: Callable[[], Any]) -> Callable[[], Any]:
-    """Return what calls it in a thread, which has connections of its own."""
-
-    def run() -> Any:
-        try:
-            return call()
-        finally:
-            connections.close_all()
-
-    return run
-
-
 def blocked(database: str) -> bool:
     """Whether somebody waits for a row of another transaction."""
     with connections[database].cursor() as cursor:
@@ -182,7 +170,7 @@ def test_of_two_who_have_the_lock_the_second_finds_the_work_of_the_first(
         if not second_one:
             records.let_die(name)
             records.forget(name)
-            second_one.append(Threads().start(closing(second.call)))
+            second_one.append(Threads().start(in_thread, second.call))
             until(lambda: blocked(postgres))
 
     at_commit(monkeypatch, after=overtake)

@@ -44,16 +44,11 @@ USUAL_ENDS = b"-- What the server keeps of a lock"
 """What stands behind the usual way of a script."""
 
 
-def usual_part_of(script: Script) -> bytes:
-    """Return the text of a script up to the end of its usual way."""
-    usual, end, _ = script.text.partition(USUAL_ENDS)
-    assert end
-    return usual
-
-
 def usual_of(script: Script) -> Script:
     """A script that fails where the way of the original goes on behind the usual one."""
-    return Text(script, usual_part_of(script) + b'error({ err = "ERR not by the usual way" })')
+    usual, end, _ = script.text.partition(USUAL_ENDS)
+    assert end
+    return Text(script, usual + b'error({ err = "ERR not by the usual way" })')
 
 
 class Side(Bench):
