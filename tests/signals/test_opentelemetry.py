@@ -62,8 +62,6 @@ def test_a_hold_is_a_span_as_long_as_the_hold(world: World, name: str, exported:
     fencing_token = hold.fencing_token
     world.release(hold)
     (span,) = exported.spans("lock")
-    assert span.start_time
-    assert span.end_time
     # The steps of a wall clock and a monotonic one differ a little.
     assert before - 50_000_000 < span.start_time < span.end_time < time.time_ns() + 50_000_000
     assert span.name == f"lock hold {span.attributes['redis_locks.lock']}"
@@ -85,8 +83,6 @@ def test_a_wait_is_a_span_with_who_was_in_the_way(
     assert world.acquire(Lock(name), wait=0.05) is None
     world.release(hold)
     (span,) = exported.spans("lock wait")
-    assert span.start_time
-    assert span.end_time
     assert 50_000_000 <= span.end_time - span.start_time
     assert "timed_out" == span.attributes["redis_locks.outcome"]
     assert "the first" in span.attributes["redis_locks.holder"]

@@ -619,38 +619,36 @@ def test_tests_can_say_that_it_is_queued_already(name: str, make: Make) -> None:
     assert work.delay() is None
 
 
+def takes_an_order(order: int) -> None: ...
+
+
 def test_a_template_must_fit_the_task(make: Make) -> None:
-    def work(order: int) -> None: ...
-
     with pytest.raises(ValueError, match=r"\{invoice\} is not a parameter"):
-        make(unique_task("{invoice}"))(work).delay(1)
+        make(unique_task("{invoice}"))(takes_an_order).delay(1)
     with pytest.raises(TypeError, match=r"base=UniqueTask, unique=unique_task\(\.\.\.\)"):
-        unique_task("x")(work)  # type: ignore[type-var]
+        unique_task("x")(takes_an_order)  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("unique", ["{order}", unique_task])
-def test_what_is_no_rule_is_refused(make: Make, unique: Any) -> None:
-    def work(order: int) -> None: ...
-
-    with pytest.raises(TypeError, match=r"unique must be a rule such as unique_task\('invoice"):
-        make(unique)(work).delay(1)
+@pytest.mark.parametrize(
+    ("unique", "message"),
+    [
+        ("{order}", r"unique must be a rule such as unique_task\('invoice"),
+        (unique_task, r"unique must be a rule such as unique_task\('invoice"),
+        # A queue of Celery is in no database.
+        (unique_task("{order}", database="default"), r"Queue the task with delay_on_commit\(\)"),
+    ],
+)
+def test_what_is_no_rule_for_celery_is_refused(make: Make, unique: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make(unique)(takes_an_order).delay(1)
 
 
 def test_a_rule_needs_a_base_that_knows_it(name: str) -> None:
-    def work(order: int) -> None: ...
-
     # Before Python 3.12, what `__set_name__` raises comes wrapped.
     with pytest.raises((TypeError, RuntimeError)) as caught:
-        app.task(shared=False, lazy=False, unique=unique_task("{order}"), name=name)(work)
+        app.task(shared=False, lazy=False, unique=unique_task("{order}"), name=name)(takes_an_order)
     error = caught.value.__cause__ if isinstance(caught.value, RuntimeError) else caught.value
     assert "add base=UniqueTask" in str(error)
-
-
-def test_a_queue_of_celery_is_in_no_database(make: Make) -> None:
-    def work(order: int) -> None: ...
-
-    with pytest.raises(TypeError, match=r"Queue the task with delay_on_commit\(\)"):
-        make(unique_task("{order}", database="default"))(work).delay(1)
 
 
 def test_each_tenant_s_message_is_queued_once_and_frees_its_own_name_in_any_worker(
