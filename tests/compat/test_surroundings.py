@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 import redis
@@ -12,10 +12,10 @@ from redis.asyncio.sentinel import Sentinel as AsyncSentinel
 from redis.exceptions import ResponseError
 from redis.sentinel import Sentinel
 
-from redis_locks.compat import AsyncLock, Lock
+from redis_locks.compat import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.compat.conftest import Observer
-from tests.compat.worlds import OURS, CompatBlocking, World, auntil
+from tests.compat.worlds import OURS, CompatAsync, CompatBlocking, World
 from tests.ports import free_ports
 from tests.support.children import run_script
 from tests.support.compat import POLL, is_told, is_told_async
@@ -70,6 +70,9 @@ def test_without_the_right_to_publish_waiters_ask_and_are_served_in_order(
         assert second.result(PATIENCE) is True
 
 
+CLUSTERS = {CompatBlocking: redis.RedisCluster, CompatAsync: aioredis.RedisCluster}
+
+
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.__name__)
 def test_on_a_cluster_waiters_ask_and_the_keys_share_a_slot(kind: type[World], name: str) -> None:
     port, bus = free_ports(2)
@@ -77,32 +80,16 @@ def test_on_a_cluster_waiters_ask_and_the_keys_share_a_slot(kind: type[World], n
     with EmbeddedServer(options, use_environment=False) as server, server.client() as client:
         client.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         until(lambda: client.cluster("info")["cluster_state"] == "ok")
-        if kind is CompatBlocking:
-            with redis.RedisCluster(host="127.0.0.1", port=port) as cluster:
-                holder, waiter = (
-                    cluster.lock(name, thread_local=False, lock_class=Lock) for _ in range(2)
-                )
-                assert holder.acquire()
-                turn = CompatBlocking(server.url).start(waiter.acquire)
-                until(lambda: client.zcard(f"{{{name}}}:redis_locks:line") == 1)
-                holder.release()
-                assert turn.result(PATIENCE) is True
-                waiter.release()
-        else:
-            asyncio.run(_on_an_async_cluster(port, name, client))
+        with closing(kind(server.url)) as world:
+            cluster = world.keep(CLUSTERS[kind](host="127.0.0.1", port=port))
+            holder, waiter = (world.lock(name, client=cluster, thread_local=False) for _ in "12")
+            assert holder.acquire()
+            turn = waiter.start("acquire")
+            until(lambda: client.zcard(f"{{{name}}}:redis_locks:line") == 1)
+            holder.release()
+            assert turn.result(PATIENCE) is True
+            waiter.release()
         assert [] == client.keys("*")
-
-
-async def _on_an_async_cluster(port: int, name: str, client: redis.Redis) -> None:
-    cluster = aioredis.RedisCluster(host="127.0.0.1", port=port)
-    holder, waiter = (cluster.lock(name, lock_class=AsyncLock, thread_local=False) for _ in "12")
-    assert await holder.acquire()
-    turn = asyncio.create_task(waiter.acquire())
-    await auntil(lambda: client.zcard(f"{{{name}}}:redis_locks:line") == 1)
-    await holder.release()
-    assert await asyncio.wait_for(turn, PATIENCE) is True
-    await waiter.release()
-    await cluster.aclose()
 
 
 def test_a_client_of_sentinel_waits_without_signals() -> None:

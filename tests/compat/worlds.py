@@ -77,9 +77,12 @@ class World:
     def client(self, **options: Any) -> Any:
         if options.get("protocol") == 3 and redis.__version__.startswith("7."):
             pytest.skip("redis-py 7 cannot connect with RESP3 to a unix socket")
-        made = self.make_client(**options)
-        self._clients.append(made)
-        return made
+        return self.keep(self.make_client(**options))
+
+    def keep(self, client: Any) -> Any:
+        """Close the client when this is closed."""
+        self._clients.append(client)
+        return client
 
     def lock(self, name: Any, *, client: Any = None, **options: Any) -> Handle:
         client = client or self.client()
