@@ -14,7 +14,25 @@ from tests.support.keys import LockKeys, index_key, lock_keys
 from tests.support.world import Observer, Tasks, Threads
 
 
-class BlockingWorkers(Threads):
+class Verbs:
+    """What workers do with jobs and attempts, by the methods of either world."""
+
+    do: Callable[..., Any]
+
+    def acquire(self, job: Any, **options: Any) -> Any:
+        return self.do(job, "acquire", **options)
+
+    def done(self, attempt: Attempt, *result: Any) -> None:
+        self.do(attempt, "done", *result)
+
+    def fail(self, attempt: Attempt, error: BaseException | str) -> None:
+        self.do(attempt, "fail", error)
+
+    def status(self, job: run_once) -> RunStatus:
+        return self.do(job, "status")
+
+
+class BlockingWorkers(Verbs, Threads):
     """Workers are threads."""
 
     def function(self, job: run_once, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,24 +42,8 @@ class BlockingWorkers(Threads):
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    def acquire(self, job: Any, **options: Any) -> Any:
-        return job.acquire(**options)
 
-    def done(self, attempt: Attempt, *result: Any) -> None:
-        attempt.done(*result)
-
-    def fail(self, attempt: Attempt, error: BaseException | str) -> None:
-        attempt.fail(error)
-
-    def status(self, job: run_once) -> RunStatus:
-        return job.status()
-
-
-async def _acquire(job: Any, **options: Any) -> Any:
-    return await job.aacquire(**options)
-
-
-class AsyncWorkers(Tasks):
+class AsyncWorkers(Verbs, Tasks):
     """Workers are tasks of one event loop."""
 
     def function(self, job: run_once, body: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,22 +54,10 @@ class AsyncWorkers(Tasks):
         return job(coroutine)
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        return self.run(function(*args, **kwargs))
+        return self.run(self._call(function, *args, **kwargs))
 
     async def _call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return await function(*args, **kwargs)
-
-    def acquire(self, job: Any, **options: Any) -> Any:
-        return self.run(_acquire(job, **options))
-
-    def done(self, attempt: Attempt, *result: Any) -> None:
-        self.run(attempt.adone(*result))
-
-    def fail(self, attempt: Attempt, error: BaseException | str) -> None:
-        self.run(attempt.afail(error))
-
-    def status(self, job: run_once) -> RunStatus:
-        return self.run(job.astatus())
 
 
 Workers = BlockingWorkers | AsyncWorkers
