@@ -28,6 +28,7 @@ from tests.servers import previous_protocol
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parent / "docs"
+PACKAGE = TESTS.parent / "redis_locks"
 ERRORS = [
     error
     for error in vars(exceptions).values()
@@ -119,6 +120,17 @@ def test_the_limits_are_those_of_the_code(what: str, limits: list[float]) -> Non
     (said,) = rows("limits")[what]
     for limit in limits:
         assert re.search(rf"(?<![\d,.]){limit:,}(?![\d,])", said), said
+
+
+def test_each_key_that_a_script_spells_has_a_row() -> None:
+    """On the page for users, and in the map for contributors."""
+    code = "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.lua"))
+    tails = re.findall(r'\btag \.\. "(\w+)', code)
+    tails += re.findall(r'"(\w+)', "".join(re.findall(r"^local DONE_KEY.*", code, re.MULTILINE)))
+    assert len(tails) > 10
+    for page in (DOCS / "reference" / "keys.md", TESTS.parent / "ARCHITECTURE.md"):
+        listed = re.findall(r"^\| `P\{\w\}:(\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(tails) <= set(listed), page
 
 
 def test_the_protocol_s_number_is_that_of_the_scripts() -> None:
