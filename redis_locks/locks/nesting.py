@@ -128,6 +128,8 @@ def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
                     if party is session
                     else f"its own request, in {party.unit},"
                 )
+                if lease.mode.startswith("permit:"):
+                    return f"{unit} has a permit itself, in which no block is nested: release that before"
                 if lease.place:
                     return (
                         f"{unit} has acquired it by hand at {lease.place}. To nest there, write `with hold:` around "

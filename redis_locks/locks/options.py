@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from inspect import signature
 from typing import Any, Final, Literal, ParamSpec, TypedDict, TypeVar, get_args
 
 from redis_locks.conf.settings import UNSET, Unset, get_settings
@@ -12,7 +13,7 @@ from redis_locks.conf.validation import MAX_REPLICAS, OnUnavailable
 from redis_locks.connections.backends import Backend
 from redis_locks.locks.scope import Scope, ScopeName
 from redis_locks.protocol.plans import Terms
-from redis_locks.values.arguments import flag, one_of, optional_text, whole_number
+from redis_locks.values.arguments import flag, one_of, optional_text, refuse_unknown, whole_number
 from redis_locks.values.durations import lease_ms, seconds, span_seconds, wait_seconds
 
 P = ParamSpec("P")
@@ -118,8 +119,8 @@ varied = lru_cache(maxsize=_MOST)(replace)
 """Returns the options with others in place of some of theirs, by name."""
 
 
-def remembered(function: Callable[P, T]) -> Callable[P, T]:
-    """Call a function once for all calls with the same arguments."""
+def remembered(function: Callable[P, T], *, what: str) -> Callable[P, T]:
+    """Call a function once for all calls with the same arguments, which users call those of `what`."""
     # `typed`, as True and 1.0 are equal to 1.
     kept: Any = lru_cache(maxsize=_MOST, typed=True)(function)
 
@@ -128,12 +129,13 @@ def remembered(function: Callable[P, T]) -> Callable[P, T]:
             return kept(*args, **kwargs)  # type: ignore[no-any-return]
         except TypeError:
             pass  # one of them is wrong, or at least cannot be looked up
+        refuse_unknown(kwargs, signature(function).parameters, what)
         return function(*args, **kwargs)
 
     return call
 
 
-@remembered
+@partial(remembered, what="a lock")
 def options_of(
     *,
     mode: Mode = "exclusive",

@@ -64,7 +64,7 @@ class TransactionOptions:
             raise ValueError(msg)
 
 
-options_of = remembered(TransactionOptions)
+options_of = remembered(TransactionOptions, what="optimistic")
 """Returns the options, checked once for all transactions that are told the same."""
 
 

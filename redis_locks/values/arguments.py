@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 def refuse_unknown(options: Mapping[str, object], known: Collection[str], what: str) -> None:
     """Raise TypeError if `what` gets an option that is not one of the known ones."""
     if wrong := options.keys() - known:
-        msg = f"{what} has no argument {min(wrong)!r}"
+        msg = f"{what} has no argument {min(wrong)!r}; its options are {', '.join(sorted(known))}"
         raise TypeError(msg)
 
 

@@ -14,6 +14,7 @@ from redis_locks import (
     Lock,
     LockError,
     LockLost,
+    LockNotAvailable,
     LockTimeout,
     Semaphore,
     key_beside,
@@ -203,6 +204,14 @@ def test_each_acquire_of_a_semaphore_takes_a_permit(world: World, name: str) -> 
     permits, tokens = Semaphore(name, 2, wait=0), set[str]()
     steps(world, permits, permits, lambda one, two: tokens.update((one.token, two.token)))
     assert 2 == len(tokens)
+
+
+def test_who_has_the_last_permit_is_told_so_when_it_asks_for_another(
+    world: World, name: str
+) -> None:
+    permits = Semaphore(name, 1, wait=0)
+    with pytest.raises(LockNotAvailable, match="has a permit itself, in which no block is nested"):
+        steps(world, permits, permits, None)
 
 
 def test_reads_of_a_nested_hold_are_answered_now(

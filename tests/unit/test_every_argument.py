@@ -233,6 +233,13 @@ def test_every_argument_is_refused_by_name(redis_server: object, name: str) -> N
     assert [] == [wrong for wrong in found if wrong]
 
 
+@pytest.mark.parametrize("name", ["redis_lock", "Lock", "Semaphore", "run_once", "lock_rows"])
+def test_an_argument_that_there_is_not_is_answered_with_those_that_there_are(name: str) -> None:
+    call = CALLS[name]
+    with pytest.raises(TypeError, match=r"has no argument 'wiat'; its options are .*\blease\b"):
+        call.call(**{**call.others, "wiat": 3})
+
+
 def test_every_public_callable_is_in_the_table() -> None:
     public = {name: getattr(redis_locks, name) for name in redis_locks.__all__}
     errors = {
