@@ -124,16 +124,25 @@ async def persist(
             if patience is None:
                 patience = _Patience(began, last, unreachable_until)
             if patience.ends_with(error) or monotonic() >= soft:
-                ending = f"; lock {lock!r} ends with its lease" if lock else ""
-                tried = f"in {monotonic() - began:.1f} s"
                 note_failed_call(driver, error)
-                said = f"{driver.description} does not answer {tried} ({error})"
-                # Of an open breaker the error says all, and nobody was asked.
-                msg = f"{error if isinstance(error, Away) else said}{ending}"
-                raise LockBackendError(msg) from error
+                raise _given_up(driver, error, monotonic() - began, lock) from error
         if pause := longest_pause(patience.failures):
             pause *= random.uniform(0.5, 1)  # noqa: S311 - jitter
             await driver.sleep(min(pause, max(soft - monotonic(), 0.0)))
+
+
+def _given_up(
+    driver: Driver, error: LinkBroken, tried: float, lock: str | None
+) -> LockBackendError:
+    """Return the error of a server that was tried for so many seconds."""
+    msg = str(error).rstrip(".")
+    if driver.description not in msg:
+        msg = f"{driver.description} does not answer: {msg}"
+    if not isinstance(error, Away):  # of an open breaker nobody was asked
+        msg += f" (tried for {tried:.1f} s)"
+    if lock:
+        msg += f"; lock {lock!r} ends with its lease"
+    return LockBackendError(msg)
 
 
 async def _on_link(driver: Driver, action: Callable[[Link], Coroutine[Any, Any, T]]) -> T:

@@ -169,7 +169,7 @@ def test_a_force_release_says_so_while_the_server_does_not_answer(
             terminal.type("f")
             terminal.reply("to be released? ", "paged\n")
             shown = terminal.until("to go back. ")
-        assert re.search(r"(has not answered for|does not answer in) 2", shown)
+        assert re.search(r"(has not answered for|tried for) 2", shown)
         terminal.type("\n")
         terminal.reply("\x1b[?1049h", "q", times=2)
         assert 0 == terminal.end()[0]
