@@ -118,39 +118,46 @@ def test_the_verdict_says_who_is_fastest_and_then_what_the_lock_gives() -> None:
     assert "the fastest is WATCH packed (2,000 transfers/s, 2.0 trips), better " in fastest.text
     assert "Hot, 10 workers: fastest watch_packed, 2.0x redis_lock." == fastest.short
     for words in (
-        "Jain's index: better (1.00 and 0.80)",
-        "the slowest 1 %: no difference (8.0 ms and 8.2 ms)",
-        "how often the work is done: better (1.0 times and 2.9 times)",
+        "redis_lock packed first and WATCH packed second.",
+        "Fairness (Jain's index): 1.00 and 0.80, better with redis_lock packed.",
+        "Slowest 1 %: 8.0 ms and 8.2 ms, no difference.",
+        "Tries for each transfer: 1.0 and 2.9, better with redis_lock packed.",
     ):
         assert words in given.text
-    assert "  redis_lock: better Jain 1.00 (0.80), work 1.0 times (2.9 times)." == given.short
+    assert "  redis_lock is better in fairness 1.00 (0.80), tries 1.0 (2.9)." == given.short
     assert money.short.startswith("Money: safe ways right in 15 of 15 measurements")
     assert all(len(line.short) <= 80 for line in (fastest, given, money))
     assert [] == verdict_of({})
 
 
 @pytest.mark.parametrize(
-    ("optimistic", "words"),
+    ("optimistic", "short", "words"),
     [
-        ([1900, 2000, 1950], "there is no difference between the fastest, redis_lock packed ("),
+        (
+            [1900, 2000, 1950],
+            "fastest redis_lock and optimistic, 2.0x watch_packed.",
+            "there is no difference between the fastest, redis_lock packed (",
+        ),
         (
             [2600, 1500, 1950],
+            "fastest redis_lock or optimistic, 2.0x watch_packed.",
             "it is not decided which of these is the fastest: redis_lock packed (",
         ),
     ],
 )
 def test_the_verdict_names_nobody_the_fastest_who_is_not(
-    optimistic: list[float], words: str
+    optimistic: list[float], short: str, words: str
 ) -> None:
     rates: Rates = {
         ("hot", 10, "redis_lock"): [2000, 2100, 1900],
         ("hot", 10, "optimistic"): optimistic,
         ("hot", 10, "watch_packed"): [1000, 1000, 1000],
     }
-    fastest = verdict_of(summaries(rates))[0].text
-    assert words in fastest
-    assert "better than WATCH packed (1,000 transfers/s" in fastest
-    assert "the fastest is" not in fastest
+    fastest = verdict_of(summaries(rates))[0]
+    assert f"Hot, 10 workers: {short}" == fastest.short
+    assert words in fastest.text
+    assert "better than WATCH packed (1,000 transfers/s" in fastest.text
+    assert "the fastest is" not in fastest.text
 
 
 def test_a_safe_way_that_lost_money_is_accused() -> None:

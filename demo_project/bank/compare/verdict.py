@@ -126,18 +126,18 @@ def _head(first: Summary, found: Sequence[tuple[Summary, Judgement]]) -> tuple[s
         possible = [first, *level, *doubtful]
         rates = listed([_rate(one) for one in possible])
         return (
-            f"{NOT_DECIDED}: {_names(possible)}",
+            f"fastest {_names(possible, ' or ')}",
             f"it is {NOT_DECIDED} which of these is the fastest: {rates}",
         )
     if level:
         rates = listed([_rate(one) for one in [first, *level]])
-        short = f"{NO_DIFFERENCE}: {_names([first, *level])}"
+        short = f"fastest {_names([first, *level], ' and ')}"
         return short, f"there is {NO_DIFFERENCE} between the fastest, {rates}"
     return f"fastest {first.strategy}", f"the fastest is {_rate(first)}"
 
 
-def _names(summaries: Sequence[Summary]) -> str:
-    return ", ".join(one.strategy for one in summaries)
+def _names(summaries: Sequence[Summary], between: str) -> str:
+    return between.join(one.strategy for one in summaries)
 
 
 def _with(
@@ -152,21 +152,20 @@ def _given(accounts: str, lock: Summary, rival: Summary) -> VerdictLine:
     for words, brief, judged, show in GIVEN:
         lead = judged(lock, rival)
         mine, theirs = show(lock), show(rival)
-        told.append(f"{words}: {_word(lead, rival)} ({mine} and {theirs})")
+        told.append(f"{words}: {mine} and {theirs}, {_word(lead, lock, rival)}.")
         if lead.verdict is Verdict.BETTER:
             short.append(f"{brief} {mine} ({theirs})")
-    what = f"better {', '.join(short)}" if short else "better in none of these figures"
+    what = f"is better in {', '.join(short)}" if short else "is better in no other figure"
     text = (
-        f"For that, {lock.label} gives, beside {rival.label}, {'; '.join(told)}. Side effects and other systems may "
-        "be inside: the lock covers them, and their part is done once."
+        f"Other figures, {lock.label} first and {rival.label} second. {' '.join(told)} A block under a lock may have side "
+        "effects and use other systems, as it runs once."
     )
-    return VerdictLine(f"{accounts} given", f"  {lock.strategy}: {what}."[:LINE], text)
+    return VerdictLine(f"{accounts} given", f"  {lock.strategy} {what}."[:LINE], text)
 
 
-def _word(lead: Judgement, rival: Summary) -> str:
-    if lead.verdict is Verdict.WORSE:
-        return f"better with {rival.label}"
-    return str(lead.verdict.value)
+def _word(lead: Judgement, lock: Summary, rival: Summary) -> str:
+    better = {Verdict.BETTER: lock, Verdict.WORSE: rival}.get(lead.verdict)
+    return f"better with {better.label}" if better else str(lead.verdict.value)
 
 
 def _rate(summary: Summary) -> str:
@@ -184,13 +183,18 @@ def _by(metric: Metric) -> Callable[[Summary, Summary], Judgement]:
 GIVEN: tuple[
     tuple[str, str, Callable[[Summary, Summary], Judgement], Callable[[Summary], str]], ...
 ] = (
-    ("Jain's index", "Jain", _by(FAIRNESS), lambda one: FAIRNESS.show(one.median(FAIRNESS))),
-    ("the slowest 1 %", "p99", _by(P99), lambda one: f"{P99.show(one.median(P99))} ms"),
     (
-        "how often the work is done",
-        "work",
+        "Fairness (Jain's index)",
+        "fairness",
+        _by(FAIRNESS),
+        lambda one: FAIRNESS.show(one.median(FAIRNESS)),
+    ),
+    ("Slowest 1 %", "p99", _by(P99), lambda one: f"{P99.show(one.median(P99))} ms"),
+    (
+        "Tries for each transfer",
+        "tries",
         compare_work,
-        lambda one: f"{1 + (one.median(RETRIES) or 0.0):.1f} times",
+        lambda one: f"{1 + (one.median(RETRIES) or 0.0):.1f}",
     ),
 )
 """What a lock may give: in words, in short, how two are judged by it, and how its value is shown.
