@@ -287,7 +287,7 @@ class LockViews:
         return end_logged(ending, self._model_admin, self._request, pages, name, reason, shown)
 
     def _not_asked(self, error: LockBackendError, url: str) -> HttpResponse:
-        text = _("Redis cannot be asked about this: %(error)s")
+        text = _("Redis could not answer: %(error)s")
         messages.error(self._request, text % {"error": error})
         return redirect(url)
 

@@ -19,7 +19,7 @@ def script_texts() -> dict[str, str]:
         "resume": _("Resume updates"),
         "forbidden": _("You may no longer see this page."),
         "logged_out": _("You are logged out. Reload this page to log in again."),
-        "unreachable": _("Redis cannot be asked about this."),
+        "unreachable": _("Redis could not answer."),
         "silent": _("This site does not answer."),
         "offline": _("Your browser has no network connection."),
         "known": _("This page shows what was known %(ago)s ago."),

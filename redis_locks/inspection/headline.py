@@ -87,12 +87,12 @@ def crowd_text(crowd: Crowd, *, counted: bool = True) -> str:
         text = ngettext("%(places)s place in a queue", "%(places)s places in queues", crowd.places)
     elif crowd.waiters < crowd.places:
         text = ngettext(
-            "%(count)s waits, in %(places)s places",
-            "%(count)s wait, in %(places)s places",
+            "%(count)s waiter in %(places)s places",
+            "%(count)s waiters in %(places)s places",
             crowd.waiters,
         )
     else:
-        text = ngettext("%(count)s waits", "%(count)s wait", crowd.waiters)
+        text = ngettext("%(count)s waiter", "%(count)s waiters", crowd.waiters)
     count = number_format(crowd.most, force_grouping=True)
     said = text % {"count": count, "places": places}
     return said if counted else _("At least %(count)s") % {"count": said}
@@ -111,7 +111,7 @@ def waits(crowd: Crowd, contended: int, oldest: Summary | None, *, counted: bool
         return Sentence((Phrase(_("Nobody waits.") if counted else _("No long wait is known.")),))
     locks = ngettext("%(count)s lock", "%(count)s locks", contended)
     at = locks % {"count": number_format(contended, force_grouping=True)}
-    start = _("%(crowd)s, at %(locks)s.") % {
+    start = _("%(crowd)s at %(locks)s.") % {
         "crowd": crowd_text(crowd, counted=counted),
         "locks": at,
     }

@@ -271,13 +271,13 @@ def _facts(lock: LockInfo, usual: Usual | None) -> Iterator[Phrase]:
     count = Phrase(number_format(lock.waiting, force_grouping=True))
     if not lock.waiters:
         yield from filled(
-            ngettext("%(count)s waits.", "%(count)s wait.", lock.waiting), count=count
+            ngettext("%(count)s waiter.", "%(count)s waiters.", lock.waiting), count=count
         )
         return
     yield from filled(
         ngettext(
-            "%(count)s waits, for %(time)s.",
-            "%(count)s wait, the first for %(time)s.",
+            "%(count)s waiter, for %(time)s.",
+            "%(count)s waiters, the first for %(time)s.",
             lock.waiting,
         ),
         count=count,

@@ -32,9 +32,9 @@ def test_it_says_that_redis_hangs(visit: Visit, server: EmbeddedServer) -> None:
     assert server.pid is not None
     os.kill(server.pid, signal.SIGSTOP)
     try:
-        says(page, "Redis cannot be asked about this.")
+        says(page, "Redis could not answer.")
         page.reload()
-        says(page, "Redis cannot be asked about this.")
+        says(page, "Redis could not answer.")
         visit.problems.clear()  # the browser complains about each status of 503
     finally:
         os.kill(server.pid, signal.SIGCONT)

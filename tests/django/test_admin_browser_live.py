@@ -129,7 +129,7 @@ def test_a_server_that_goes_away_is_told_and_what_was_seen_stays(
         "**/data/**",
         lambda route: route.fulfill(status=503, json={"unreachable": "Error 111."}),
     )
-    page.wait_for_selector("[role=alert] >> text=Redis cannot be asked about this.")
+    page.wait_for_selector("[role=alert] >> text=Redis could not answer.")
     page.wait_for_selector("text=Error 111.")
     page.wait_for_selector("text=/what was known .* ago. Next try in/")
     assert name in page.inner_text("[data-rows]")

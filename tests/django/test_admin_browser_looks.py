@@ -134,7 +134,7 @@ def test_nothing_is_wider_than_the_screen(
     count(server, name)
     for _ in each_page(page, name):
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.wait_for_selector("text=150 wait, at 1 lock.")
+    page.wait_for_selector("text=150 waiters at 1 lock.")
     inspection.drain("web-1", using=server.url)
 
 

@@ -191,7 +191,7 @@ def test_a_server_that_answers_is_not_said_to_be_out_of_reach(
     client.set(key, "theirs")
     html = text_of(viewer, page_of(name))
     client.delete(key)
-    assert "Redis cannot be asked about this." in html
+    assert "Redis could not answer." in html
     assert "a key of another type" in html
     assert "cannot be reached" not in html
 
@@ -207,7 +207,7 @@ def test_a_server_that_is_down_is_a_banner_and_503_for_the_script(
         html = text_of(viewer, page)
         others = [text_of(viewer, reverse(each)) for each in (STATS, DEADLOCKS)]
         news = viewer.get(live)
-    banner = r'role="alert" data-banner-text>Redis cannot be asked about this\.<'
+    banner = r'role="alert" data-banner-text>Redis could not answer\.<'
     assert all(re.search(banner, each) for each in (html, *others))
     assert re.search(r"data-banner-detail>[^<]*nonexistent", html)
     assert 503 == news.status_code

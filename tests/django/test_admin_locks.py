@@ -125,7 +125,7 @@ def test_the_head_says_what_is_stuck_and_since_when(viewer: Client) -> None:
     assert "No lock is held." in calm
     with held("account:1"), held("report"), waited_for("account:1"):
         html = text_of(viewer, reverse(LIST))
-    assert re.search(r"1 waits, at 1 lock\. The oldest wait: <strong data-since=\"[\d.]+\">", html)
+    assert re.search(r"1 waiter at 1 lock\. The oldest wait: <strong data-since=\"[\d.]+\">", html)
     assert re.search(r"<dt>Held</dt><dd><a href=[^>]*>2</a></dd>", html)
     assert re.search(r"<dt>(Redis|Valkey) [\d.]+</dt><dd>[^<]*noeviction", html)
 

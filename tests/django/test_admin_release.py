@@ -126,7 +126,7 @@ def test_a_server_that_goes_away_leaves_an_entry_that_says_so(
 
     monkeypatch.setattr(inspection, "force_release", fail)
     response = end(operator, name, hold.token)
-    assert b"Redis cannot be asked about this: the server does not answer" in response.content
+    assert b"Redis could not answer: the server does not answer" in response.content
     message = LogEntry.objects.get().get_change_message()
     assert "Redis did not answer" in message
     assert WHY in message

@@ -46,7 +46,7 @@ def test_waits_are_counted_by_lock_template_and_holder(viewer: Client) -> None:
         [("account:*", 3), ("report", 1)],
         [("nightly", 2), ("POST /pay", 2)],
     ] == tables(html)
-    assert "4 wait, at 3 locks." in html
+    assert "4 waiters at 3 locks." in html
     assert f'href="{page_of("account:2")}"' in html
     assert "?q=account%3A%2A&amp;contended=on" in html
     assert [[("report", 1)], [("report", 1)], [("nightly", 1)]] == tables(found)
@@ -63,4 +63,4 @@ def test_the_news_are_small_and_no_running_clock_is_among_them(viewer: Client, n
     assert (304, b"") == (again.status_code, again.content)
     assert {} == known.json()["html"]
     (html,) = more.json()["html"].values()
-    assert "2 wait, at 1 lock." in html
+    assert "2 waiters at 1 lock." in html

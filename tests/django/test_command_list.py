@@ -165,7 +165,7 @@ def test_show_lists_the_first_waiters_in_their_order(name: str, hold: Hold) -> N
     first, _ = run("show", name)
     every, _ = run("show", name, "--limit", "30")
     assert "Waiters (30)" in first
-    assert "30 wait, the first for" in first
+    assert "30 waiters, the first for" in first
     assert re.search(r"\n    1 +\S+s  web-1 pid 4711 thread MainThread \(many\)\n", first)
     assert "and 10 more: `show --limit` lists them" in first
     assert [str(place) for place in range(1, 31)] == re.findall(r"\n +(\d+) ", every)

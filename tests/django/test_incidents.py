@@ -214,7 +214,7 @@ def test_waiters_are_counted_once_however_many_locks_they_want(viewer: Client) -
         stats = text_of(viewer, reverse("admin:redis_locks_lock_stats"))
         for waiter in inspection.waiters():
             inspection.cancel(waiter)
-    assert "3 wait, in 6 places, at 2 locks." in said
-    assert "3 wait, in 6 places, at 2 locks." in plain(html)
-    assert "3 wait, in 6 places, at 2 locks." in plain(stats)
+    assert "3 waiters in 6 places at 2 locks." in said
+    assert "3 waiters in 6 places at 2 locks." in plain(html)
+    assert "3 waiters in 6 places at 2 locks." in plain(stats)
     assert "in 6 places" in html

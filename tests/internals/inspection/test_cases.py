@@ -85,12 +85,12 @@ def test_of_one_endless_line_all_are_counted_and_of_two_only_the_places() -> Non
 @pytest.mark.parametrize(
     ("waiting", "counted", "text"),
     [
-        (Crowd(1, 1), True, "1 waits"),
-        (Crowd(3, 3), True, "3 wait"),
-        (Crowd(3, 6), True, "3 wait, in 6 places"),
-        (Crowd(1, 2), True, "1 waits, in 2 places"),
+        (Crowd(1, 1), True, "1 waiter"),
+        (Crowd(3, 3), True, "3 waiters"),
+        (Crowd(3, 6), True, "3 waiters in 6 places"),
+        (Crowd(1, 2), True, "1 waiter in 2 places"),
         (Crowd(None, 18000), True, "18,000 places in queues"),
-        (Crowd(12000, 12000), False, "At least 12,000 wait"),
+        (Crowd(12000, 12000), False, "At least 12,000 waiters"),
     ],
 )
 def test_a_sentence_says_places_only_where_they_differ(

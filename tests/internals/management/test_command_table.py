@@ -66,7 +66,7 @@ def test_a_lock_that_nobody_holds_is_listed_with_its_waiters() -> None:
     (line,) = table([waited_for], None)[1:]
     assert ["x", "(hand-off)", "-", "-", "1", "1.5s", "-"] == line.split()
     told = "\n".join(show.lines(waited_for, None, tell(waited_for)))
-    assert "Free, and being handed to the first waiter. 1 waits, for 1.5s." in told
+    assert "Free, and being handed to the first waiter. 1 waiter, for 1.5s." in told
 
 
 @pytest.mark.parametrize(
