@@ -58,6 +58,8 @@ LAYOUT: Final[dict[str, tuple[int, Callable[[], list[str]]]]] = {
     "rooms": (35, structure.rooms),
     "floors": (12, structure.floors),
     "layers of the linter": (10, structure.layers),
+    "imports that run back up": (0, structure.imports_back_up),
+    "circles of files": (0, structure.circles),
     "tests of behaviour that know internals": (0, internals.known_to_tests_of_behaviour),
     "noqa of SLF001": (10, structure.private_accesses),
     "file names that occur twice": (0, structure.repeated_names),
