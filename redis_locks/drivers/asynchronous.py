@@ -252,7 +252,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self.fail(closed)  # so that it is not given out again
             raise closed
         loop = self._loop
-        # Sent and put in line without an await between: replies match by order.
+        # Sent and noted without an await between: replies match by order.
         self._transport.write(packet)
         future: asyncio.Future[Any] = loop.create_future()
         self._replies.append((future, monotonic(), number, []))

@@ -620,7 +620,7 @@ class BlockingDriver:
         place, since = _Place(), time.monotonic()
         self._wanting.append(place)
         try:
-            # For a link that was given back just before we stood in line.
+            # For a link that was given back just before we began to wait.
             self._hand_out()
             while not await place.wake_event.wait(self._pause(since)):
                 if (opening := self._may_grow(few, since)) is not None:

@@ -164,11 +164,11 @@ def options_of(
         ValueError: An option is out of range.
     """
     known = validate_mode(mode)
-    its_lease = lease if lease is UNSET else lease_ms(lease)
+    own_lease_ms = lease if lease is UNSET else lease_ms(lease)
     return Options(
         mode=known,
         wait=wait if wait is UNSET else wait_seconds(wait),
-        lease_ms=its_lease,
+        lease_ms=own_lease_ms,
         renew=renew if renew is UNSET else flag(renew, "renew"),
         using=optional_text(using, "using"),
         label=optional_text(label, "label"),
@@ -178,13 +178,13 @@ def options_of(
         replicas=checked_replicas(replicas),
         max_hold=None if max_hold is UNSET else span_seconds(max_hold, argument="max_hold"),
         on_unavailable=checked_on_unavailable(on_unavailable),
-        at_least_ms=checked_at_least(at_least, known, its_lease, crash_release=crash_release),
+        at_least_ms=checked_at_least(at_least, known, own_lease_ms, crash_release=crash_release),
         max_waiting=checked_max_waiting(max_waiting, wait),
     )
 
 
 def checked_at_least(
-    value: object, mode: str, its_lease: int | Unset, *, crash_release: bool
+    value: object, mode: str, own_lease_ms: int | Unset, *, crash_release: bool
 ) -> int:
     """Return how long a name stays closed after a grant, in ms; raises TypeError, ValueError."""
     number = seconds(value, argument="at_least")
@@ -198,8 +198,8 @@ def checked_at_least(
         wrong = (
             "keeps the name closed after a crash, and crash_release opens it: leave one of them out"
         )
-    elif its_lease is not UNSET and its_lease < milliseconds:
-        wrong = f"is longer than lease={its_lease / 1000:g}, after which a crash opens the name: leave lease out"
+    elif own_lease_ms is not UNSET and own_lease_ms < milliseconds:
+        wrong = f"is longer than lease={own_lease_ms / 1000:g}, after which a crash opens the name: leave lease out"
     if wrong:
         msg = f"at_least={value!r} {wrong}"
         raise ValueError(msg)

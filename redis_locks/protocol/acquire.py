@@ -70,7 +70,7 @@ _DEAD: Final = 0.01
 """Seconds within which a link breaks that was dead before it was used."""
 
 _SOONEST_LOOK = 0.006
-"""Seconds in line before the first look, at least: a grant to who came less than 5 ms ago forgets
+"""Seconds in the queue before the first look, at least: a grant to who came less than 5 ms ago forgets
 nothing.
 
 See NOTED_AFTER_MS in ``_prelude.lua``.

@@ -39,7 +39,7 @@ class Waiting(NamedTuple):
 
 
 def may_wait_for(session: Session) -> Iterator[Held]:
-    """Yield what those hold who may wait for the call in which `its` runs: all whom `waiting_for` would name, and others.
+    """Yield what those hold who may wait for the call in which `session` runs: all whom `waiting_for` would name, and others.
 
     That takes no look at a stack.
     """
@@ -55,14 +55,14 @@ def may_wait_for(session: Session) -> Iterator[Held]:
 
 
 def waiting_for(session: Session) -> Iterator[Waiting]:
-    """Yield the tasks and threads that wait for the call in which `its` runs, from the nearest on."""
+    """Yield the tasks and threads that wait for the call in which `session` runs, from the nearest on."""
     call, task, around = session.call, session.task, session.around
     thread, frames = threading.get_ident(), list(stack(sys._getframe()))
     while call is not None or task is not None:
         if task is None:
-            found, its_frames = _task_waiting_for(call, around)
+            found, waiting_frames = _task_waiting_for(call, around)
             if found is not None:
-                yield Waiting(found.held, its_frames)
+                yield Waiting(found.held, waiting_frames)
                 call, task, around = None, found.task, [*found.around, *around]
                 continue
             call, frames = _beneath(frames, call)

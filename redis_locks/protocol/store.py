@@ -347,7 +347,7 @@ def has_crash_release(claim: str) -> bool:
 class CrashLook(NamedTuple):
     """What a look at holders that may be gone has found.
 
-    `ended`: how many holds it ended. `near`: how many waiters stand nearer to an end of the line
+    `ended`: how many holds it ended. `near`: how many waiters stand nearer to an end of the queue
     than the caller.
     """
 
