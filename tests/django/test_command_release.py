@@ -183,4 +183,4 @@ def test_release_says_who_gets_the_lock_next(
 ) -> None:
     answers(monkeypatch, lambda: "y")
     with waited_for(name, "GET /next"):
-        assert "1 waiting; next: GET /next on " in run("release", name)[1]
+        assert "1 waiter; next: GET /next on " in run("release", name)[1]

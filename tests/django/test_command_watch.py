@@ -130,7 +130,7 @@ def test_a_force_release_asks_for_a_reason_names_whom_it_ends_and_asks_for_conse
         # Pasted: the end of a reason is no consent.
         terminal.reply("to be released? ", "x" * 1023 + "\ny\n", times=2)
         asked = terminal.reply("[y/N] ", "\n")
-        assert "1 waiting; next: next one on" in asked
+        assert "1 waiter; next: next one on" in asked
         terminal.until("Aborted; nothing was released.")
         assert not hold.is_lost
         terminal.reply("to go back. ", "\n", times=2)

@@ -71,7 +71,7 @@ class List(Verb):
     help = "List the locks that are held or waited for, trouble first."
     examples = ("list", "list 'account:*' --contended", "list --older 60 --sort held --json")
     details = (
-        "STATE says what is wrong. gone: the holder's process or connection is, or it has detached "
+        "STATE says what is wrong. gone: the holder has died, lost its connection, or detached "
         "the hold. long: held far longer than usual. stale: the lease is not being renewed. "
         "convoy: more callers come than the lock can serve. deadlock: one was broken within 5 "
         "minutes. A terminal shows a screenful; --all shows all."

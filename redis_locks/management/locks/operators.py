@@ -62,7 +62,7 @@ class Release(_OperatorVerb):
         lock = find(options["name"], options["using"])
         name, shown = lock.name, printable(lock.name)
         if not lock.holders:
-            fail(f"Nobody holds lock '{shown}'; {lock.waiting} waiting for it.")
+            fail(f"Nobody holds lock '{shown}'. It has {_waiters(lock)}.")
         by = _named(lock.holders)
         if not options["yes"]:
             question = f"Release lock '{shown}' held by {by}? {_successor(lock)}"
@@ -171,7 +171,11 @@ def _successor(lock: LockInfo) -> str:
     if not lock.waiters:
         return "Nobody waits for it."
     first = lock.waiters[0]
-    return f"{lock.waiting} waiting; next: {runs(first)}, waiting for {duration(first.waited)}."
+    return f"{_waiters(lock)}; next: {runs(first)}, waiting for {duration(first.waited)}."
+
+
+def _waiters(lock: LockInfo) -> str:
+    return f"{lock.waiting} waiter" if lock.waiting == 1 else f"{lock.waiting} waiters"
 
 
 def _counted(parties: Sequence[object], what: str) -> str:
