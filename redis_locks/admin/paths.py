@@ -53,8 +53,7 @@ class ServerPages:
         asked = request.GET.get(SERVER, "")
         using = None if asked in {"", DEFAULT_SERVER} else asked
         if using not in get_settings().server_names:
-            msg = f"REDIS_LOCKS['SERVERS'] has no {printable(asked)!r}"
-            raise Http404(msg)
+            raise Http404(f"REDIS_LOCKS['SERVERS'] has no {printable(asked)!r}")
         return cls(site, using)
 
     @property

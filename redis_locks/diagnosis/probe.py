@@ -113,8 +113,7 @@ def probes(using: str | None) -> list[Probe]:
     run_blocking(driver.nodes.refresh())
     masters = driver.nodes.slots.owners()
     if not masters:
-        msg = f"no node of {where.description} has any slot"
-        raise LinkBroken(msg)
+        raise LinkBroken(f"no node of {where.description} has any slot")
     return [Probe(using, where.node(address)) for address in masters]
 
 
@@ -127,6 +126,5 @@ def spread(using: str | None) -> Counter[Address | None]:
 def _cluster_driver(using: str | None) -> ClusterDriver:
     driver = backend_for(using).driver
     if not isinstance(driver, ClusterDriver):
-        msg = f"{driver.description} is no cluster"
-        raise TypeError(msg)
+        raise TypeError(f"{driver.description} is no cluster")
     return driver

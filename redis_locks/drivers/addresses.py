@@ -53,8 +53,7 @@ def check_database(url: str) -> None:
     else:
         named += [part for part in path.partition("/")[2:] if part]
     if not all(each.isdecimal() for each in named) or len({*map(int, named)}) > 1:
-        msg = "the database must be one whole number"
-        raise ValueError(msg)
+        raise ValueError("the database must be one whole number")
 
 
 def addresses(hosts: str, *, port: int, form: str) -> list[Address]:
@@ -70,6 +69,5 @@ def addresses(hosts: str, *, port: int, form: str) -> list[Address]:
     """
     found = [urlsplit(f"//{host}") for host in hosts.split(",")]
     if not all(split.hostname for split in found):
-        msg = f"the form is {form}"
-        raise ValueError(msg)
+        raise ValueError(f"the form is {form}")
     return [(unquote(split.hostname or ""), split.port or port) for split in found]

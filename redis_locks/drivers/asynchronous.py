@@ -157,8 +157,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 elif self._replies:
                     self._answer(reply)
                 else:
-                    msg = f"{str(reply)[:80]} answers nothing that was asked"
-                    raise ProtocolError(msg)
+                    raise ProtocolError(f"{str(reply)[:80]} answers nothing that was asked")
         except ProtocolError as error:
             self.fail(LinkBroken(str(error)))
         except UnicodeDecodeError as error:  # where the user's client decodes

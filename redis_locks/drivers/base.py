@@ -265,5 +265,4 @@ def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     # Closing may raise by itself and would hide the message below.
     with suppress(RuntimeError):
         coroutine.close()
-    msg = "a blocking driver must not suspend"
-    raise RuntimeError(msg)
+    raise RuntimeError("a blocking driver must not suspend")

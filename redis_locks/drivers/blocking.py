@@ -231,8 +231,7 @@ class BlockingLink(ServerLink):
         if len(replies) > 1:
             self.close()  # out of step: what is asked next would get another reply
         if replies[0] is None:
-            msg = "the server answered nothing"
-            raise ProtocolError(msg)
+            raise ProtocolError("the server answered nothing")
         return replies[0]
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
@@ -251,8 +250,7 @@ class BlockingLink(ServerLink):
             while len(replies) < number:
                 data = receive(_READ_SIZE)
                 if not data:
-                    msg = "the server closed the connection"
-                    raise ProtocolError(msg)
+                    raise ProtocolError("the server closed the connection")
                 received += len(data)
                 reader.feed(data)
                 replies += iter(reader.gets, UNFINISHED)
@@ -294,8 +292,7 @@ class BlockingLink(ServerLink):
         """Wait for bytes and return the replies that are complete now, perhaps none."""
         data = self._socket.recv(_READ_SIZE)
         if not data:
-            msg = "the server closed the connection"
-            raise ProtocolError(msg)
+            raise ProtocolError("the server closed the connection")
         reader = self.reader
         reader.feed(data)
         return [*iter(reader.gets, UNFINISHED)]
@@ -368,8 +365,7 @@ class BlockingLink(ServerLink):
             while left > 0:
                 for push in self._receive_within(left):
                     if not isinstance(push, Push):
-                        msg = f"{push!r} answers what was to have no reply"
-                        raise Answered(msg)
+                        raise Answered(f"{push!r} answers what was to have no reply")
                     if push[0] == b"message" and push[2].startswith(start):
                         return bytes(push[2])
                 left = until - time.monotonic()
@@ -426,8 +422,7 @@ class SubscriptionLink(BlockingLink):
         self._listens = True  # before the look at `broken`; `close` does it the other way round
         try:
             if self.broken:
-                msg = "the connection was closed"
-                raise ProtocolError(msg)
+                raise ProtocolError("the connection was closed")
             self._socket.settimeout(silence)
             while self._deliver_next(receiver):
                 pass

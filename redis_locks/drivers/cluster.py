@@ -45,11 +45,10 @@ class ClusterDriver:
 
     def unshared(self) -> ClusterDriver:
         """Refuse: a link to a cluster changes its connections by itself; see `replication`."""
-        msg = (
+        raise ValueError(
             "replicas (also REDIS_LOCKS['REPLICAS']) needs a single server with its replicas, not a "
             "cluster; leave it out, and have resources check fencing tokens"
         )
-        raise ValueError(msg)
 
     def take(self, token: str = "") -> None:
         """Return None: a link to a cluster asks several servers; see `Driver`."""

@@ -87,13 +87,11 @@ class ClusterEndpoint:
         """
         scheme, credentials, hosts, path, query = parts(url)
         if not hosts or path not in {"", "0"}:
-            msg = f"the form is {FORM}"
-            raise ValueError(msg)
+            raise ValueError(f"the form is {FORM}")
         seeds = tuple(addresses(hosts, port=_PORT, form=FORM))
         endpoint = Endpoint.from_url(f"{SCHEMES[scheme]}://{credentials}node?{query}")
         if endpoint.kwargs.get("db"):
-            msg = f"a cluster has no databases; the form is {FORM}"
-            raise ValueError(msg)
+            raise ValueError(f"a cluster has no databases; the form is {FORM}")
         endpoint.blocking_connection()  # not connected, but it refuses unknown options
         return cls(seeds, endpoint)
 

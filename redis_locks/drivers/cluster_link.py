@@ -289,8 +289,7 @@ class ClusterLink(CallingLink):
         Returns at once when that node does not have the partition any more.
         """
         if self._subscribed_at is None or self._subscribed_at not in self._links:
-            msg = "the connection was closed"
-            raise LinkBroken(msg)
+            raise LinkBroken("the connection was closed")
         if self.channel not in self._links[self._subscribed_at].channels:
             return None
         return await self._at(self._subscribed_at, lambda link: link.receive(token, timeout))

@@ -203,8 +203,7 @@ class Endpoint:
         try:
             kind, kwargs = _twin(self.connection_class, plain, _ASYNC_TWIN, "async")
         except LockBackendError as error:
-            msg = f"{self.description}: {error}"
-            raise LockBackendError(msg) from None
+            raise LockBackendError(f"{self.description}: {error}") from None
         return kind, kwargs | ({"connection_pool": sentinels.in_loop} if sentinels else {})
 
     def pause_after(self, failures: int) -> float | None:
@@ -353,8 +352,7 @@ def _twin(
     taken, known = (parameters(each) for each in (twin, kind))  # type: ignore[arg-type]
     for key in kwargs.keys() - taken:
         if key not in known or kwargs[key] != known[key].default:
-            msg = f"{world} connections of redis-py have no option {key}"
-            raise LockBackendError(msg)
+            raise LockBackendError(f"{world} connections of redis-py have no option {key}")
     return twin, {key: value for key, value in kwargs.items() if key in taken}
 
 

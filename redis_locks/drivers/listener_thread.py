@@ -128,8 +128,7 @@ class ListenerThread:
         since = monotonic() if since is None else since
         # Another thread may be opening it, which takes as long as that one has.
         if not self._opening.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
-            msg = "another thread is connecting still"
-            raise OutOfTime(msg)
+            raise OutOfTime("another thread is connecting still")
         try:
             if self._link is not None:
                 return

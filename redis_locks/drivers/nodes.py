@@ -73,8 +73,7 @@ class Nodes:
             await self.refresh()
             address = self.slots.owner(slot)
         if address is None:
-            msg = f"no node of {self.description} has the slot {slot}"
-            raise LinkBroken(msg)
+            raise LinkBroken(f"no node of {self.description} has the slot {slot}")
         return address
 
     async def refresh(self) -> None:

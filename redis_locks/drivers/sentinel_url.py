@@ -33,8 +33,7 @@ def client_of_url(url: str) -> redis.Redis:
     scheme, credentials, hosts, path, query = parts(url)
     service, _, db = path.partition("/")
     if not hosts or not service or (db and not db.isdecimal()):
-        msg = f"the form is {FORM}"
-        raise ValueError(msg)
+        raise ValueError(f"the form is {FORM}")
     scheme = SCHEMES[scheme]
     plain = f"{scheme}://{credentials}primary/{db or 0}?{query}"
     options: dict[str, Any] = parse_url(plain)  # type: ignore[no-untyped-call]

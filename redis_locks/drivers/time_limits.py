@@ -55,8 +55,7 @@ def seconds_left(longest: float) -> float:
         return longest
     left = _limits.until - monotonic()
     if left <= 0:
-        msg = "the time of this call is over"
-        raise OutOfTime(msg)
+        raise OutOfTime("the time of this call is over")
     return min(longest, left)
 
 
@@ -103,13 +102,11 @@ async def _in_loop(driver: Driver, step: Coroutine[Any, Any, T], until: float, a
     left = until - monotonic()
     if left <= 0:
         step.close()
-        msg = "the time of this call is over"
-        raise OutOfTime(msg)
+        raise OutOfTime("the time of this call is over")
     try:
         async with asyncio.timeout(left) as timer:
             return await step
     except TimeoutError as error:
         if timer.expired():
-            msg = f"{driver.description} did not answer in time"
-            raise Silent(msg) from error
+            raise Silent(f"{driver.description} did not answer in time") from error
         raise

@@ -27,8 +27,7 @@ def validate_session(session: object) -> str:
     fix = "use .session of a waiter or holder"
     text = _text(session, "session", fix)
     if not (_SESSION.fullmatch(text) or _TOKEN.fullmatch(text)):
-        msg = f"session {text!r} is neither a session nor a token of one; {fix}"
-        raise ValueError(msg)
+        raise ValueError(f"session {text!r} is neither a session nor a token of one; {fix}")
     return session_of(text)
 
 
@@ -86,8 +85,7 @@ def _string(value: object, argument: str, fix: str) -> str:
 def _text(value: object, argument: str, fix: str) -> str:
     text = _string(value, argument, fix)
     if not text:
-        msg = f"{argument} must not be empty; {fix}"
-        raise ValueError(msg)
+        raise ValueError(f"{argument} must not be empty; {fix}")
     return text
 
 
@@ -95,6 +93,5 @@ def _token(value: object, argument: str, fix: str) -> str:
     text = _text(value, argument, fix)
     # Accept any other text: holds that other programs wrote must be ended, too.
     if text.split() != [text]:
-        msg = f"{argument} must be a token, not {text!r}; {fix}"
-        raise ValueError(msg)
+        raise ValueError(f"{argument} must be a token, not {text!r}; {fix}")
     return text

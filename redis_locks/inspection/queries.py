@@ -297,8 +297,7 @@ async def _whole(
         before = place
         await part(seen.holders[-1][1] if seen.holders else 0, 0)
         if place == before:
-            msg = f"the queue goes on at {place!r} again"
-            raise ValueError(msg)
+            raise ValueError(f"the queue goes on at {place!r} again")
     return seen._replace(
         holders=tuple(islice(holders.values(), most)), waiters=tuple(islice(waiters.items(), most))
     )

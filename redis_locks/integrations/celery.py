@@ -63,17 +63,15 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         super().__init_subclass__(**kwargs)
         if cls.unique is not None:
             if not isinstance(cls.unique, unique_task):
-                msg = (
+                raise TypeError(
                     f"unique must be a rule such as unique_task('invoice:{{invoice_id}}'), or "
                     f"None, not {cls.unique!r}"
                 )
-                raise TypeError(msg)
             if cls.unique.rule.queue_scope is not None:
-                msg = (
+                raise TypeError(
                     "unique_task(database=...) is for django.tasks: Celery's queue is in no "
                     "database. Queue the task with delay_on_commit()"
                 )
-                raise TypeError(msg)
             bound = not isinstance(inspect.getattr_static(cls, "run"), staticmethod)
             run = functools.partial(cls.run, None) if bound else cls.run
             cls._name_of = staticmethod(cls.unique.rule.naming(run))

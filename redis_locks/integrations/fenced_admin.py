@@ -64,11 +64,10 @@ class FencedModelAdmin(_Base):
         """Return the name of a row's lock: `lock_name`, filled in. Override it for other names."""
         template = self.lock_name or obj.fenced_by
         if template is None:
-            msg = (
+            raise ImproperlyConfigured(
                 f"{type(self).__name__} has no lock_name: write the name of the row's lock, such "
                 f"as 'order:{{pk}}', or declare it by fenced_by of {type(obj).__name__}"
             )
-            raise ImproperlyConfigured(msg)
         return parse(template).render(lambda root: getattr(obj, root))
 
     def changeform_view(
@@ -140,11 +139,10 @@ class FencedModelAdmin(_Base):
             rows = type(obj)._base_manager.filter(pk=obj.pk).exclude(fence=obj.fence)
             written = rows.values_list(FENCE, flat=True).first()
             if written is not None:
-                msg = (
+                raise StaleHold(
                     f"{type(obj)._meta.label} {obj.pk!r} was read or written with fencing token "
                     f"{written} since this page read it: nothing was saved"
                 )
-                raise StaleHold(msg)
             obj.save(hold=hold)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:

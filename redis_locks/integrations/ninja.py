@@ -25,8 +25,7 @@ def answer_locks(api: Any) -> None:
         TypeError: `api` is no NinjaAPI.
     """
     if not hasattr(api, "add_exception_handler"):
-        msg = f"api must be a NinjaAPI, not {api!r}: its routers answer as it does"
-        raise TypeError(msg)
+        raise TypeError(f"api must be a NinjaAPI, not {api!r}: its routers answer as it does")
     for kind in ANSWERED:
         api.add_exception_handler(kind, partial(_answer, api))
     api.add_exception_handler(UnusableName, partial(_not_found, api))

@@ -67,11 +67,10 @@ class RedisLockAPIMixin(RedisLockMixin):
     @classmethod
     def _check_lock(cls, initkwargs: dict[str, Any]) -> None:
         if not issubclass(cls, views.APIView):
-            msg = (
+            raise TypeError(
                 "it is no view of Django REST framework, so it would take no lock; write "
                 "RedisLockMixin instead"
             )
-            raise TypeError(msg)
         super()._check_lock(initkwargs)
 
     @classmethod
@@ -86,11 +85,10 @@ class RedisLockAPIMixin(RedisLockMixin):
             raise TypeError(msg)
         unknown = [each for each in actions if not callable(getattr(cls, str(each), None))]
         if unknown:
-            msg = (
+            raise ValueError(
                 f"lock_actions names {', '.join(map(repr, unknown))}, and the viewset has no such "
                 "action. Name methods of the viewset, such as 'update' or one with @action"
             )
-            raise ValueError(msg)
 
     def _takes_lock(self, request: HttpRequest) -> bool:
         if self.lock_actions is None or not needs_lock(None, request.method):

@@ -13,8 +13,7 @@ __all__ = ["AsyncWatchingPipeline", "WatchingPipeline"]
 def __getattr__(name: str) -> Any:
     """Import the pipelines when somebody first asks for one: they import redis-py."""
     if name not in __all__:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from redis_locks.optimistic import pipelines
 
     return getattr(pipelines, name)

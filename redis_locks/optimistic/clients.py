@@ -45,11 +45,10 @@ class Server:
 
     def __init__(self, client: redis.Redis) -> None:
         if client.connection_pool.connection_kwargs.get("command_packer") is not None:
-            msg = (
+            raise ImproperlyConfigured(
                 "redis_locks: the client given as `using` has a command_packer, but optimistic "
                 "packs its commands by itself. Give a client without one"
             )
-            raise ImproperlyConfigured(msg)
         shape = Shape(client.connection_pool)
         endpoint = replace(Endpoint.from_client(client), shape=shape)
         self.description = endpoint.description
@@ -121,12 +120,11 @@ class Cluster:
         slots = {key: key_slot(key.encode()) for key in keys}
         for key in keys[1:]:
             if slots[key] != slots[keys[0]]:
-                msg = (
+                raise ValueError(
                     f"{keys[0]!r} (slot {slots[keys[0]]}) and {key!r} (slot {slots[key]}) are in "
                     "different slots of the cluster, which no transaction can span. Give the keys "
                     "one hash tag, as in 'bank:{17}:from' and 'bank:{17}:to', without other braces"
                 )
-                raise ValueError(msg)
 
     def server(self, key: str) -> Server:
         """Return the key's primary."""
@@ -197,12 +195,11 @@ def _require_only_database(source: Source) -> None:
     elsewhere = caches_elsewhere()
     if elsewhere:
         caches = ", ".join(f"CACHES[{alias!r}] {where}" for alias, where in elsewhere.items())
-        msg = (
+        raise ImproperlyConfigured(
             "redis_locks: optimistic cannot tell in which database the keys are: the locks are in "
             f"{source.description}, {caches}. Say which: using={next(iter(elsewhere))!r}, or what "
             f"{get_settings().entry(None)} names"
         )
-        raise ImproperlyConfigured(msg)
 
 
 def _source(client: redis.Redis | redis.RedisCluster) -> Source:
@@ -214,17 +211,15 @@ def _source(client: redis.Redis | redis.RedisCluster) -> Source:
 def require_using(using: object) -> None:
     """Raise TypeError unless `using` is of a type that can name a source."""
     if isinstance(using, aioredis.Redis | aioredis.RedisCluster):
-        msg = (
+        raise TypeError(
             "using must be a blocking client even for async code, which gets connections of its "
             f"own made from its options; not {type(using).__name__} of redis.asyncio"
         )
-        raise TypeError(msg)
     if using is not None and not isinstance(using, str | redis.Redis | redis.RedisCluster):
-        msg = (
+        raise TypeError(
             "using must be a CACHES alias, a URL, a dotted path, a redis.Redis, a "
             f"redis.RedisCluster or None, not {using!r} ({type(using).__name__})"
         )
-        raise TypeError(msg)
 
 
 def _forget(*, setting: str, **_: object) -> None:

@@ -220,8 +220,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         """
         require_function(function)
         if iscoroutinefunction(function):
-            msg = f"{label(function)} is async: await optimistic.arun(...) instead"
-            raise TypeError(msg)
+            raise TypeError(f"{label(function)} is async: await optimistic.arun(...) instead")
         return cast("R", _run(function, transaction_of(function, *keys, **options)))
 
     @staticmethod

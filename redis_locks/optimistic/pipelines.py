@@ -35,12 +35,11 @@ _HARMLESS = READ_ONLY - {"PFCOUNT"} | {
 
 def _require_reading(command: str) -> None:
     if command not in _HARMLESS and command.partition(" ")[0] not in _HARMLESS:
-        msg = (
+        raise RuntimeError(
             f"{command} before pipe.multi() would be applied at once, unprotected, and again in "
             "each attempt: call pipe.multi() first. (Should it only read: send it through "
             "another client; what is watched is protected all the same.)"
         )
-        raise RuntimeError(msg)
 
 
 Stack = list[tuple[tuple[Any, ...], dict[str, Any]]]
@@ -98,11 +97,10 @@ class _Watching:
 
     def __enter__(self) -> NoReturn:
         """Refuse: the end of the block would drop what was queued."""
-        msg = (
+        raise RuntimeError(
             "do not write `with pipe:` here: queue the commands, and they are applied after your "
             "function has returned"
         )
-        raise RuntimeError(msg)
 
     __aenter__ = __enter__
 
@@ -123,8 +121,7 @@ class _Watching:
         name, link = str(words[0]).upper(), self.link
         _require_reading(name)
         if link is None:
-            msg = f"{name} was called on a pipeline whose transaction has ended"
-            raise RuntimeError(msg)
+            raise RuntimeError(f"{name} was called on a pipeline whose transaction has ended")
         empty = options.pop(EMPTY_RESPONSE, None)
         options.pop("keys", None)  # for redis-py's cache
         try:
@@ -164,11 +161,10 @@ class _Watching:
         The function called ``unwatch()``, or its connection failed.
         """
         if self.command_stack and not (self.explicit_transaction and self.is_protected):
-            msg = (
+            raise RuntimeError(
                 "commands were queued after pipe.unwatch(), or after the connection had failed, so "
                 "nothing protects them: return without writing, or let the error pass"
             )
-            raise RuntimeError(msg)
 
 
 class WatchingPipeline(_Watching, Pipeline):  # type: ignore[misc]  # stands in for a pipeline with a connection

@@ -116,8 +116,7 @@ async def conflict_rates(
         finally:
             await give_back(driver, link, watches=False)
     except (LinkBroken, LinkFailed) as error:
-        msg = f"{source.description} does not answer: {error}"
-        raise LockBackendError(msg) from error
+        raise LockBackendError(f"{source.description} does not answer: {error}") from error
     return conflicts.rates(scores)
 
 
@@ -351,12 +350,11 @@ class _Call:
     def _require_no_replies(self) -> None:
         """Raise LockBackendError if the caller wants the replies to an EXEC that were lost."""
         if self._plan.options.replies:
-            msg = (
+            raise LockBackendError(
                 f"{self._source.description} has applied the transaction, but its replies were "
                 "lost with the connection: "
                 "read what it wrote, and do not repeat it"
             )
-            raise LockBackendError(msg)
 
     @property
     def _memory(self) -> float:

@@ -45,14 +45,12 @@ def without_pipeline(function: Callable[..., Any]) -> inspect.Signature:
     parameters = list(signature.parameters.values())
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     if not parameters or parameters[0].kind not in positional:
-        msg = f"{label(function)} needs a first parameter, for the pipeline"
-        raise TypeError(msg)
+        raise TypeError(f"{label(function)} needs a first parameter, for the pipeline")
     if parameters[0].name in {"self", "cls"}:
-        msg = (
+        raise TypeError(
             f"{label(function)} is a method, whose first parameter cannot be the pipeline: call "
             "optimistic.run(function, watch=keys) inside the method"
         )
-        raise TypeError(msg)
     return signature.replace(parameters=parameters[1:])
 
 
@@ -146,8 +144,7 @@ def _texts(transaction: Callable[..., Any], watched: Keys, commands: Reads) -> T
 def _templates(watch: str | Iterable[str]) -> tuple[str, ...]:
     templates = several(watch)
     if not templates:
-        msg = "watch must name at least one key: without one, nothing is protected"
-        raise ValueError(msg)
+        raise ValueError("watch must name at least one key: without one, nothing is protected")
     return templates
 
 
@@ -191,8 +188,7 @@ def _named(argument: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        msg = f"{argument}: {error}"
-        raise type(error)(msg) from None
+        raise type(error)(f"{argument}: {error}") from None
 
 
 def several(keys: object) -> tuple[str, ...]:

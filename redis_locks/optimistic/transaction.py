@@ -39,8 +39,7 @@ class TransactionOptions:
         for argument in ("attempts", "escalate_after"):
             whole_number(1, MAX_ATTEMPTS)(getattr(self, argument), argument)
         if not 1 <= seconds(self.remember, argument="remember") <= MAX_SECONDS:
-            msg = f"remember must be from 1 second to one year, not {self.remember!r}"
-            raise ValueError(msg)
+            raise ValueError(f"remember must be from 1 second to one year, not {self.remember!r}")
         if self.wait is not UNSET:
             wait_seconds(self.wait)
         flag(self.replies, "replies")
@@ -48,20 +47,18 @@ class TransactionOptions:
     def require_escalation(self) -> None:
         """Raise ValueError if the attempts end before the lock would be taken."""
         if self.escalate_after >= self.attempts:
-            msg = (
+            raise ValueError(
                 f"escalate_after={self.escalate_after} leaves none of attempts={self.attempts} for "
                 "the time when the lock is held; give more attempts"
             )
-            raise ValueError(msg)
 
     def require_no_id(self, operation_id: object) -> None:
         """Raise ValueError if the replies of an operation are wanted that may be repeated."""
         if self.replies and operation_id is not None:
-            msg = (
+            raise ValueError(
                 "replies=True and operation_id exclude each other: a repeated operation has no "
                 "replies any more"
             )
-            raise ValueError(msg)
 
 
 options_of = remembered(TransactionOptions, what="optimistic")
@@ -151,7 +148,6 @@ class Transaction:
 def require_keys(keys: tuple[object, ...]) -> None:
     """Raise ValueError or TypeError unless these are keys to watch."""
     if not keys:
-        msg = "give at least one key to watch: without one, nothing is protected"
-        raise ValueError(msg)
+        raise ValueError("give at least one key to watch: without one, nothing is protected")
     for key in keys:
         validate_name(key, argument="a key to watch")

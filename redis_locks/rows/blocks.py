@@ -304,8 +304,7 @@ def checked_wait(
     arguments = {"nowait": nowait, "skip_locked": skip_locked, "wait": wait is not UNSET}
     given = [argument for argument, is_given in arguments.items() if is_given]
     if len(given) > 1:
-        msg = f"{given[0]} and {given[1]} exclude each other: give one of them"
-        raise ValueError(msg)
+        raise ValueError(f"{given[0]} and {given[1]} exclude each other: give one of them")
     return 0.0 if nowait or skip_locked else wait if wait is UNSET else wait_seconds(wait)
 
 

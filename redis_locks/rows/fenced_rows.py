@@ -191,8 +191,7 @@ def _batches(things: Sequence[Any]) -> Iterable[list[Any]]:
 def _without_fence(fields: Iterable[str]) -> list[str]:
     names = list(fields)
     if FENCE in names:
-        msg = f"{FENCE} must not be one of the fields: the hold writes it"
-        raise ValueError(msg)
+        raise ValueError(f"{FENCE} must not be one of the fields: the hold writes it")
     return names
 
 
@@ -216,11 +215,10 @@ def _find(rows: models.QuerySet[Any], objs: Sequence[Any], unique: Sequence[str]
     for each, key in zip(objs, wanted, strict=True):
         pk = pks.get(tuple(convert(value) for convert, value in zip(to_python, key, strict=True)))
         if pk is None:
-            msg = (
+            raise IntegrityError(
                 f"{rows.model._meta.label} with {', '.join(unique)} = {key!r} was not inserted, "
                 "and there is no such row: it is in conflict with another row by other columns"
             )
-            raise IntegrityError(msg)
         each.pk = pk
         each._state.adding, each._state.db = False, rows.db
 
@@ -283,11 +281,10 @@ def require_hold(
     """
     if getattr(model, "fenced", None) == "required":
         takes = "" if lock is None else f"take lock {lock!r} around it, or "
-        msg = (
+        raise UnfencedWrite(
             f'{model._meta.label} has fenced = "required", so {what} needs a hold: {takes}write '
             f"{instead}. Nothing was written"
         )
-        raise UnfencedWrite(msg)
 
 
 def is_fenced(model: type[models.Model]) -> bool:

@@ -59,8 +59,7 @@ class LockedRows(list[M]):
             hold for hold in self.holds if any({model, name} & _whole(part) for part in hold.parts)
         ]
         if not having:
-            msg = f"{row!r} is not among these locked rows"
-            raise ValueError(msg)
+            raise ValueError(f"{row!r} is not among these locked rows")
         return max(having, key=lambda hold: hold.fencing_token)
 
     def release(self) -> None:

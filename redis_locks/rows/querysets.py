@@ -150,12 +150,11 @@ class RedisLockQuerySet(FencedQuerySet[M]):
         options = self._lock_options or {}
         self._note_asked()
         if self._fields is not None:  # type: ignore[attr-defined]  # what values() names
-            msg = (
+            raise NotImplementedError(
                 f"{verb} after values() cannot lock rows. Leave values() out, or lock first: "
                 f"rows = list(...select_for_lock()). Then call {verb} on filter(pk__in=[row.pk for "
                 "row in rows])"
             )
-            raise NotImplementedError(msg)
         mode: RowMode = least if modes.covers(least, options["mode"]) else options["mode"]
         of = options["of"]
         if of and least != "key_share":
@@ -281,12 +280,11 @@ class RedisLockQuerySet(FencedQuerySet[M]):
             kwargs.get("update_conflicts") or args[2:3] == (True,)
         ):
             self._note_asked()
-            msg = (
+            raise NotImplementedError(
                 "bulk_create(update_conflicts=True) cannot lock the rows that it updates. Lock "
                 "them first: list(...select_for_lock()). Then call bulk_create() without "
                 "select_for_lock()"
             )
-            raise NotImplementedError(msg)
         return super().bulk_create(objs, *args, **kwargs)
 
     bulk_create.alters_data = True  # type: ignore[attr-defined]  # as above

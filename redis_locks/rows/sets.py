@@ -110,12 +110,11 @@ class RowSet(Lock):
         own, *others = side.backend.groups(self._names)
         if others:
             models = dict.fromkeys(row.model for row in self._rows)
-            msg = (
+            raise ValueError(
                 f"skip_locked cannot be used with rows of {', '.join(models)}, which are in "
                 "several "
                 'partitions: leave it out, give of=("self",), or set REDIS_LOCKS["PARTITIONS"] to 1'
             )
-            raise ValueError(msg)
         # Its block has it until it has what was granted, so that an interrupt takes that back.
         asking = self._hold_of(side, self._plan_for(side.backend, own))
         places = {name: place for place, name in enumerate(self._names)}

@@ -78,17 +78,15 @@ class QuerySource(Generic[M]):
             msg = f"rows must not be a {rows.query.combinator}() of querysets; lock each of them"
             raise ValueError(msg)
         if rows.query.where.contains_over_clause:
-            msg = (
+            raise ValueError(
                 "rows must not be filtered by a window function; lock "
                 f"{rows.model.__name__}.objects.filter(pk__in=rows.values('pk')) instead"
             )
-            raise ValueError(msg)
         if rows.query.where.contains_aggregate and _lacks_key(rows.query, rows.query.group_by):
-            msg = (
+            raise ValueError(
                 "rows of grouped values() must not be filtered by an aggregate: filter the result "
                 "instead"
             )
-            raise ValueError(msg)
         self.database = primary_of(rows)
         rows = rows.using(self.database)
         start, end = rows.query.low_mark, rows.query.high_mark
@@ -97,12 +95,11 @@ class QuerySource(Generic[M]):
             msg = f"{what} cannot be used with a sliced queryset such as rows[{start}:{end or ''}]"
             raise ValueError(msg)
         if (rows.query.is_sliced or limit is not None or skip_locked) and needs_all(rows.query):
-            msg = (
+            raise ValueError(
                 "rows with a window annotation, or with grouped or distinct values(), can only be "
                 "locked as a whole. Without limit and skip_locked, slice the result instead of the "
                 "queryset"
             )
-            raise ValueError(msg)
         of = of or ("self", *_selected(rows))
         self._columns = _columns_of(rows.model, of)
         self._multiply = _multiply(rows.model, of)
@@ -155,12 +152,10 @@ class InstanceSource(Generic[M]):
         self.limit = limit
         for instance in instances:
             if is_null(instance.pk) or instance._state.adding:
-                msg = f"rows must be saved before they are locked, not {instance!r}"
-                raise ValueError(msg)
+                raise ValueError(f"rows must be saved before they are locked, not {instance!r}")
         databases = {router.db_for_write(type(each), instance=each) for each in instances}
         if len(databases) > 1:
-            msg = f"rows must be of one database, not of {', '.join(sorted(databases))}"
-            raise ValueError(msg)
+            raise ValueError(f"rows must be of one database, not of {', '.join(sorted(databases))}")
         self.database = databases.pop() if databases else "default"
         for kind in {type(instance) for instance in instances}:
             _columns_of(kind, self._of)
@@ -291,12 +286,11 @@ def _selected(rows: QuerySet[Any]) -> list[str]:
     tree = rows.query.select_related
     names = tree if isinstance(tree, dict) else {}
     if tree is True or names.keys() - set(_relations_of(rows.model)):
-        msg = (
+        raise ValueError(
             f"rows have select_related({', '.join(map(repr, names))}), which does not name "
             f"relations of {rows.model._meta.label}: name them, or say by `of` what to lock, such "
             "as of=('self',)"
         )
-        raise ValueError(msg)
     return paths(names, "")
 
 
@@ -346,11 +340,10 @@ def _steps(model: type[Model], path: str) -> Iterator[Any]:
             field = None
         related: type[Model] | None = getattr(field, "related_model", None)
         if related is None:
-            msg = (
+            raise ValueError(
                 f"of must name relations of {model._meta.label}, or 'self', not {path!r}; "
                 f"{at._meta.label} has {', '.join(_relations_of(at)) or 'none'}"
             )
-            raise ValueError(msg)
         yield field
         at = related
 

@@ -38,9 +38,8 @@ def require_lock_at_begin(alias: str) -> None:
     blocks: list[Any] = connection.atomic_blocks
     if any(map(is_of_testcase, blocks)):
         return
-    msg = (
+    raise ImproperlyConfigured(
         f"rows cannot be locked inside atomic() on the SQLite database {alias!r}: its transactions "
         f"are DEFERRED and would keep what they read before the wait; {FIX.format(alias=alias)}, "
         "or lock the rows outside atomic()"
     )
-    raise ImproperlyConfigured(msg)

@@ -28,8 +28,7 @@ def assert_locked(name: str, *, using: str | None = None) -> None:
     if not _holders(name, using):
         held = [info.name for info in inspection.locks(using=using, limit=20) if info.holders]
         others = f"held are {', '.join(map(repr, held))}" if held else "no lock is held"
-        msg = f"lock {name!r} is not held; {others}"
-        raise AssertionError(msg)
+        raise AssertionError(f"lock {name!r} is not held; {others}")
 
 
 def assert_released(name: str, *, using: str | None = None) -> None:
@@ -45,8 +44,7 @@ def assert_released(name: str, *, using: str | None = None) -> None:
     """
     holders = _holders(name, using)
     if holders:
-        msg = f"lock {name!r} is held by {'; '.join(map(str, holders))}"
-        raise AssertionError(msg)
+        raise AssertionError(f"lock {name!r} is held by {'; '.join(map(str, holders))}")
 
 
 @contextmanager

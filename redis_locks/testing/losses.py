@@ -27,10 +27,9 @@ def lose_lock(name: str, *, using: str | None = None) -> None:
     info = inspection.lock(name, using=using)
     tokens = [holder.token for holder in info.holders] if info else []
     if not inspection.force_release(name, using=using, tokens=tokens):
-        msg = (
+        raise AssertionError(
             f"lock {name!r} cannot be lost: nobody holds it. Call lose_lock() inside the block "
             "that holds it"
         )
-        raise AssertionError(msg)
     for token in tokens:
         backend_for(using).revoke(token)  # a hold hears no messages in its first moments

@@ -204,8 +204,7 @@ class _Memory:
         if shared != mode:
             mode = "exclusive"
             if self._held.pop(shared, None) is None:
-                msg = "the shared hold is lost"
-                raise LockLost(msg)
+                raise LockLost("the shared hold is lost")
         return Won(*self._grant(request.token, names, request.lease_ms, mode, request.who), [])
 
     def _grant(
@@ -225,11 +224,10 @@ class _Memory:
 
     def _refuse(self, request: Request, wait: float | None, other: _Held) -> Refused:
         if wait is None and not (self._is_full and request.max_waiting):
-            msg = (
+            raise RuntimeError(
                 f"{self.description}: the lock {request.name!r} has wait=None, so this would wait "
                 "for ever; give it a wait in seconds"
             )
-            raise RuntimeError(msg)
         now = _server_ms()
         # Of rows the first one is in the way, not the intent on its model.
         place = modes.intents_in(request.mode)

@@ -111,11 +111,10 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
         self._require_server()
         busy = self._outcome in ("busy", "full")
         if busy and wait is None:
-            msg = (
+            raise RuntimeError(
                 f"override_locks({self._outcome!r}): the lock {request.keys.lock!r} would be "
                 "waited for for ever; give it a blocking_timeout"
             )
-            raise RuntimeError(msg)
         return not busy
 
     async def _release_compat(self, *_: object) -> bool:
@@ -128,8 +127,7 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
 
     def _require_server(self) -> None:
         if self._outcome == "unavailable":
-            msg = "override_locks('unavailable'): nothing answers"
-            raise RedisConnectionError(msg)
+            raise RedisConnectionError("override_locks('unavailable'): nothing answers")
 
     async def _transact(self, _function: object, plan: Transaction, *, suspends: bool) -> NoReturn:  # noqa: ARG002 - as `transact`
         if self._outcome in ("busy", "full"):

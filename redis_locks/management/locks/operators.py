@@ -208,6 +208,5 @@ def _require_some(ended: Parties, host: str, using: str | None) -> None:
 
 def _host(text: str) -> str:
     if not text:
-        msg = "the host must not be empty"
-        raise ArgumentTypeError(msg)
+        raise ArgumentTypeError("the host must not be empty")
     return text

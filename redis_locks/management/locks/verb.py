@@ -124,8 +124,7 @@ def number(least: float, most: float, kind: type[int | float], what: str) -> Cal
             value = None
         # So written, it refuses NaN too.
         if value is None or not least <= value <= most:
-            msg = f"{text!r} is not {what}"
-            raise argparse.ArgumentTypeError(msg)
+            raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
         return value
 
     return convert
