@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from redis_locks.inspection import HolderInfo, blockers
 from redis_locks.inspection.blockers import Blocked, Node
 from redis_locks.inspection.survey import contended
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
-from redis_locks.management.locks.verb import Verb
+from redis_locks.management.locks.verb import Argument, Verb
 from redis_locks.statistics.circles import Circle
 from redis_locks.statistics.usual import recent
 from redis_locks.values.text import duration, printable, shorten, wrapped
@@ -44,12 +42,9 @@ class Blocking(Verb):
     name = "blocking"
     help = "Show who blocks whom, as a tree."
     examples = ("blocking",)
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add how much to show."""
-        parser.add_argument(
-            "--all", action="store_true", help="on a terminal: all waiters that block nobody"
-        )
+    arguments = (
+        Argument("--all", action="store_true", help="on a terminal: all waiters that block nobody"),
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """Print a tree for each session that blocks others and is not blocked itself."""

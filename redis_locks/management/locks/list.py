@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from redis_locks.conf.settings import get_settings
 from redis_locks.inspection import LockInfo, filters
 from redis_locks.inspection.filters import Filter, Search
@@ -17,7 +15,7 @@ from redis_locks.inspection.survey import MOST, queues
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report, Row
 from redis_locks.management.locks.table import table, word_for
-from redis_locks.management.locks.verb import COUNT, SECONDS, Verb
+from redis_locks.management.locks.verb import LIMIT, PATTERN, SECONDS, Argument, Verb
 from redis_locks.statistics.usual import recent
 from redis_locks.values.text import printable, wrapped
 
@@ -46,7 +44,7 @@ class Selection:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Selection:
-        """Return what the options that `add_selection` adds ask for."""
+        """Return what the options of `SELECTION` ask for."""
         matching = Filter(
             pattern=options["pattern"] or "",
             host=options["host"] or "",
@@ -64,6 +62,25 @@ class Selection:
         return filters.search(self.matching, order=self.sort, using=using, least=least)
 
 
+SELECTION = (
+    PATTERN,
+    Argument(
+        "--host", help="only locks of which one of the first ten holders or waiters is on this host"
+    ),
+    Argument("--older", **SECONDS, help="only locks held for this long or longer"),
+    Argument("--contended", action="store_true", help="only locks with waiters"),
+    Argument(
+        "--sort",
+        choices=filters.ORDERS,
+        default=filters.TROUBLE,
+        help="trouble: oldest wait first, then the hold that is longest beside its usual length; "
+        "default: %(default)s",
+    ),
+    LIMIT,
+)
+"""The arguments that make a `Selection`."""
+
+
 class List(Verb):
     """A table of the locks, a line per hold."""
 
@@ -76,13 +93,10 @@ class List(Verb):
         "convoy: more callers come than the lock can serve. deadlock: one was broken within 5 "
         "minutes. A terminal shows a screenful; --all shows all."
     )
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add filters, order and limit."""
-        add_selection(parser)
-        parser.add_argument(
-            "--all", action="store_true", help="on a terminal: more than a screenful"
-        )
+    arguments = (
+        *SELECTION,
+        Argument("--all", action="store_true", help="on a terminal: more than a screenful"),
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the locks; tab-separated when stdout is not a terminal."""
@@ -166,21 +180,3 @@ def did_you_mean(name: str, using: str | None) -> str:
     known = dict.fromkeys([*names, *recent(using=using).names])
     alike = get_close_matches(name, known, n=3, cutoff=_ALIKE)
     return f" Did you mean {' or '.join(map(repr, map(printable, alike)))}?" if alike else ""
-
-
-def add_selection(parser: CommandParser) -> None:
-    """Add the arguments that make a Selection."""
-    parser.add_argument("pattern", nargs="?", help="only locks whose name matches: 'account:*'")
-    parser.add_argument(
-        "--host", help="only locks of which one of the first ten holders or waiters is on this host"
-    )
-    parser.add_argument("--older", **SECONDS, help="only locks held for this long or longer")
-    parser.add_argument("--contended", action="store_true", help="only locks with waiters")
-    parser.add_argument(
-        "--sort",
-        choices=filters.ORDERS,
-        default=filters.TROUBLE,
-        help="trouble: oldest wait first, then the hold that is longest beside its usual length; "
-        "default: %(default)s",
-    )
-    parser.add_argument("--limit", **COUNT, help="show at most so many locks")

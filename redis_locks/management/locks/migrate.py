@@ -6,13 +6,12 @@ import sys
 from typing import Any
 
 from django.core.management import call_command
-from django.core.management.base import CommandParser
 from django.db import DEFAULT_DB_ALIAS
 
 from redis_locks.locks.lock import Lock
 from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.run import run_under
-from redis_locks.management.locks.verb import SECONDS, Verb
+from redis_locks.management.locks.verb import SECONDS, Argument, Verb
 
 
 class Migrate(Verb):
@@ -34,29 +33,26 @@ class Migrate(Verb):
         "PgBouncer and lost connections to the database do not end it."
     )
     answers = False
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the database, how to wait, and what goes to migrate."""
-        parser.usage = "%(prog)s [options] [-- ARGUMENT ...]"
-        parser.add_argument(
+    usage = "%(prog)s [options] [-- ARGUMENT ...]"
+    arguments = (
+        Argument(
             "--database",
             default=DEFAULT_DB_ALIAS,
             help="the alias of the database; default: %(default)s",
-        )
-        parser.add_argument(
+        ),
+        Argument(
             "--wait",
             **SECONDS,
             default=600.0,
             help="how long to wait while another instance migrates; default: %(default)g",
-        )
-        parser.add_argument(
+        ),
+        Argument(
             "--check",
             action="store_true",
             help="take no lock and migrate nothing; exit with 1 if a migration is not applied",
-        )
-        parser.add_argument(
-            "migrate_arguments", nargs="*", metavar="ARGUMENT", help="an argument of migrate"
-        )
+        ),
+        Argument("migrate_arguments", nargs="*", metavar="ARGUMENT", help="an argument of migrate"),
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """Migrate under the lock, then exit as migrate did."""

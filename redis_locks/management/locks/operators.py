@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from redis_locks import inspection
 from redis_locks.inspection import HolderInfo, LockInfo, Parties, WaiterInfo, audit
 from redis_locks.inspection.story import runs
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.show import find
-from redis_locks.management.locks.verb import Verb
+from redis_locks.management.locks.verb import NAME, Argument, Verb
 from redis_locks.values.text import duration, printable, shorten
 
 _WHO = ("lock", "mode", "host", "pid", "unit", "label", "token")
@@ -27,35 +25,35 @@ _PLANNED = ("Would release", "Would cancel", "Would end")
 """What the lines of holds, of waits and of their number begin with."""
 
 
-class _OperatorVerb(Verb):
-    """A verb that ends holds or waits of others: asks first, and logs who did it and why."""
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add why a hold or a wait is ended, and that nobody is to be asked."""
-        parser.add_argument(
-            "--reason",
-            default="",
-            metavar="TEXT",
-            help="why, for the log: the logger redis_locks.audit tells who ended what",
-        )
-        parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+_CONSENT = (
+    Argument(
+        "--reason",
+        default="",
+        metavar="TEXT",
+        help="why, for the log: the logger redis_locks.audit tells who ended what",
+    ),
+    Argument("-y", "--yes", action="store_true", help="do not ask"),
+)
+"""The arguments of verbs that end holds or waits of others: these ask first, and log who did it."""
 
 
 def _deed(options: dict[str, Any]) -> audit.Deed:
     return audit.Deed(audit.operator(), options["reason"], options["using"])
 
 
-class Release(_OperatorVerb):
+def _host(text: str) -> str:
+    if not text:
+        raise ArgumentTypeError("the host must not be empty")
+    return text
+
+
+class Release(Verb):
     """Force-release."""
 
     name = "release"
     help = "End the hold of a lock and hand it on."
     examples = ("release account:17", "release account:17 --yes --reason 'stuck since 3:05'")
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the name, and the consent."""
-        parser.add_argument("name", help="the name of the lock")
-        super().arguments(parser)
+    arguments = (NAME, *_CONSENT)
 
     def run(self, console: Console, **options: Any) -> None:
         """End the holds of one lock, those that were shown when asking."""
@@ -81,20 +79,19 @@ class Release(_OperatorVerb):
         )
 
 
-class Cancel(_OperatorVerb):
+class Cancel(Verb):
     """End waits."""
 
     name = "cancel"
     help = "End the waits for a lock; each waiter gets an error at once."
     examples = ("cancel account:17", "cancel account:17 TOKEN --yes --reason 'client is gone'")
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the name, the waiter, and the consent."""
-        parser.add_argument("name", help="the name of the lock")
-        parser.add_argument(
+    arguments = (
+        NAME,
+        Argument(
             "token", nargs="?", help="the waiter, as `show NAME --json` prints it; without: all"
-        )
-        super().arguments(parser)
+        ),
+        *_CONSENT,
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """End the waits that were shown when asking."""
@@ -113,23 +110,18 @@ class Cancel(_OperatorVerb):
         console.report(Report.of({"name": name, "cancelled": len(ended)}, text), options["format"])
 
 
-class Drain(_OperatorVerb):
+class Drain(Verb):
     """The end of all that one host has."""
 
     name = "drain"
     help = "End all holds and waits of a host that is gone or taken out of service."
     examples = ("drain --host web-3 --dry-run", "drain --host web-3 --reason 'web-3 is gone'")
     details = "Stop the processes of the host first: they may take locks again at once."
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the host, and the consent."""
-        parser.add_argument(
-            "--host", required=True, type=_host, help="the host, as `list` shows it"
-        )
-        super().arguments(parser)
-        parser.add_argument(
-            "-n", "--dry-run", action="store_true", help="end nothing, show what would be"
-        )
+    arguments = (
+        Argument("--host", required=True, type=_host, help="the host, as `list` shows it"),
+        *_CONSENT,
+        Argument("-n", "--dry-run", action="store_true", help="end nothing, show what would be"),
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """End the holds and waits that the host has by then, and say which."""
@@ -204,9 +196,3 @@ def _require_some(ended: Parties, host: str, using: str | None) -> None:
     fail(
         f"Host '{printable(host)}' holds no lock and waits for none. Hosts that do: {others}{more}."
     )
-
-
-def _host(text: str) -> str:
-    if not text:
-        raise ArgumentTypeError("the host must not be empty")
-    return text

@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, Final
 
-from django.core.management.base import CommandParser
-
 from redis_locks.conf.settings import UNSET
 from redis_locks.exceptions import (
     AlreadyDone,
@@ -24,7 +22,7 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.management.locks.child import Child, Signals
 from redis_locks.management.locks.console import BUSY, GIVEN_UP, LOST, UNREACHABLE, Console, fail
-from redis_locks.management.locks.verb import COUNT, SECONDS, Verb
+from redis_locks.management.locks.verb import COUNT, NAME, SECONDS, Argument, Verb
 from redis_locks.run_once import Attempt, run_once
 from redis_locks.values.text import printable
 
@@ -65,54 +63,49 @@ class Run(Verb):
         "run report-$(date +%F) --once --wait 3600 -- ./report.sh (in a crontab, % is written \\%)"
     )
     answers = False
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the lock, how to wait for it, and the command."""
-        parser.usage = "%(prog)s NAME [options] -- COMMAND [ARGUMENT ...]"
-        parser.add_argument("name", help="the name of the lock")
-        parser.add_argument(
+    usage = "%(prog)s NAME [options] -- COMMAND [ARGUMENT ...]"
+    arguments = (
+        NAME,
+        Argument(
             "--wait",
             **SECONDS,
             default=UNSET,
             help="how long to wait for the lock; default: REDIS_LOCKS['WAIT'], with --skip 0",
-        )
-        parser.add_argument(
+        ),
+        Argument(
             "--lease",
             **SECONDS,
             default=UNSET,
             help="how long the lock outlives `run` if that is killed; "
             "default: REDIS_LOCKS['LEASE']",
-        )
-        parser.add_argument(
-            "--skip", action="store_true", help="exit with 0 if somebody else holds the lock"
-        )
-        parser.add_argument(
+        ),
+        Argument("--skip", action="store_true", help="exit with 0 if somebody else holds the lock"),
+        Argument(
             "--once",
             action="store_true",
             help="run the command as a job: one caller does it, and others exit with 0 when it is "
             "done; if it fails or dies, the next caller tries again",
-        )
-        parser.add_argument(
+        ),
+        Argument(
             "--max-attempts",
             **COUNT,
             help="with --once: how often the job is tried in all; default: 3",
-        )
-        parser.add_argument(
+        ),
+        Argument(
             "--done-ttl",
             **SECONDS,
             help="with --once: how long Redis remembers that the job is done, or how often it "
             "failed; default: 86400, a day",
-        )
-        parser.add_argument(
+        ),
+        Argument(
             "--grace",
             **SECONDS,
             default=_GRACE,
             help="time between SIGTERM and SIGKILL for a command that lost its lock; default: "
             "%(default)g",
-        )
-        parser.add_argument(
-            "command", nargs="+", metavar="COMMAND", help="the command and its arguments"
-        )
+        ),
+        Argument("command", nargs="+", metavar="COMMAND", help="the command and its arguments"),
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """Hold the lock while the command runs, then exit as it did."""

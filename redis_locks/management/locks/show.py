@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from redis_locks.conf.name_function import both_forms
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.queries import whole_lock
@@ -16,7 +14,7 @@ from redis_locks.inspection.story import Story, surroundings, tell
 from redis_locks.management.locks.console import Console, fail
 from redis_locks.management.locks.list import did_you_mean
 from redis_locks.management.locks.report import Report, Row
-from redis_locks.management.locks.verb import COUNT, Verb
+from redis_locks.management.locks.verb import COUNT, NAME, Argument, Verb
 from redis_locks.values.text import duration, printable, shorten
 
 _MOST_WAITERS = 20
@@ -46,16 +44,15 @@ class Show(Verb):
     name = "show"
     help = "Show what is going on with one lock, its holders and its waiters."
     examples = ("show account:17", "show account:17 --limit 100", "show account:17 --json")
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the name."""
-        parser.add_argument("name", help="the name of the lock")
-        parser.add_argument(
+    arguments = (
+        NAME,
+        Argument(
             "--limit",
             **COUNT,
             default=_MOST_WAITERS,
             help="show so many waiters; default: %(default)s",
-        )
+        ),
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """Print everything that is known of the lock."""

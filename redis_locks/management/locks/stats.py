@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import CommandParser
-
 from redis_locks import statistics
 from redis_locks.conf.name_function import both_forms
 from redis_locks.conf.settings import get_settings
@@ -15,7 +13,7 @@ from redis_locks.management.locks.console import Console
 from redis_locks.management.locks.list import did_you_mean
 from redis_locks.management.locks.report import FOR_PROGRAMS, Report
 from redis_locks.management.locks.table import NONE, TableColumn, drawn
-from redis_locks.management.locks.verb import COUNT, Verb
+from redis_locks.management.locks.verb import COUNT, LIMIT, NAME, PATTERN, Argument, Verb
 from redis_locks.statistics import LockStatistics, PastHold
 from redis_locks.statistics.history import ORDERS, Period, ordered
 from redis_locks.values.text import latency, printable
@@ -53,17 +51,12 @@ class Stats(Verb):
         "median and the 99th percentile of the waits, HOLD50 and HOLD99 those of the holds. "
         "Columns without any figure are left out."
     )
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the filter, the period, the order and the limit."""
-        parser.add_argument("pattern", nargs="?", help="only locks whose name matches: 'account:*'")
-        parser.add_argument(
-            "--day", action="store_true", help="of the last day; default: of the last hour"
-        )
-        parser.add_argument(
-            "--sort", choices=ORDERS, default="contended", help="default: %(default)s"
-        )
-        parser.add_argument("--limit", **COUNT, help="show at most so many locks")
+    arguments = (
+        PATTERN,
+        Argument("--day", action="store_true", help="of the last day; default: of the last hour"),
+        Argument("--sort", choices=ORDERS, default="contended", help="default: %(default)s"),
+        LIMIT,
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the figures of the period."""
@@ -93,11 +86,7 @@ class History(Verb):
     help = "Show the past holds of a lock, latest first: who, when, how long, how it ended."
     details = "The setting HISTORY says how many are kept. `show` has those who hold it now."
     examples = ("history account:17", "history account:17 --format csv")
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the lock and the limit."""
-        parser.add_argument("name", help="the lock")
-        parser.add_argument("--limit", **COUNT, help="show at most so many holds")
+    arguments = (NAME, Argument("--limit", **COUNT, help="show at most so many holds"))
 
     def run(self, console: Console, **options: Any) -> None:
         """Print the holds."""

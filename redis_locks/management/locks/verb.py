@@ -17,15 +17,6 @@ from redis_locks.values.durations import MAX_SECONDS
 
 _HELP_COLUMNS = 78
 
-_DJANGOS: dict[str, dict[str, Any]] = {
-    "--settings": {},
-    "--pythonpath": {},
-    "--traceback": {"action": "store_true"},
-    "--no-color": {"action": "store_true"},
-    "--force-color": {"action": "store_true"},
-}
-
-
 ANSWERS_WITHIN: Final = 2.0
 """Seconds, with a new connection."""
 
@@ -48,11 +39,26 @@ class VerbParser(CommandParser):
         return known, unknown
 
 
+class Argument:
+    """An argument of a verb, declared by what `add_argument` takes."""
+
+    def __init__(self, *names: str, **options: Any) -> None:
+        self._names, self._options = names, options
+
+    def add_to(self, parser: CommandParser) -> None:
+        """Have a parser read it."""
+        parser.add_argument(*self._names, **self._options)
+
+
 class Verb:
     """One verb: `name` and `help` for the user, arguments, and what it does."""
 
     name: ClassVar[str]
     help: ClassVar[str]
+    usage: ClassVar[str | None] = None
+    """What --help says in place of a list of all options."""
+    arguments: ClassVar[tuple[Argument, ...]] = ()
+    """Its own, in the order of --help; all verbs have `--using` and Django's."""
     details: ClassVar[str] = ""
     """What is to be said beyond `help` by --help."""
     examples: ClassVar[tuple[str, ...]] = ()
@@ -71,33 +77,14 @@ class Verb:
         parser: VerbParser = verbs.add_parser(
             self.name,
             help=self.help,
+            usage=self.usage,
             description=textwrap.fill(f"{self.help} {self.details}", _HELP_COLUMNS),
             epilog=f"Examples:{examples}" if examples else None,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         parser.set_defaults(run=self.begin)
-        self.arguments(parser)
-        parser.add_argument(
-            "--using",
-            help="the server: a name in REDIS_LOCKS['SERVERS'], a CACHES alias, a URL or a dotted "
-            "path",
-        )
-        if self.answers:
-            parser.add_argument(
-                "--format",
-                choices=FORMATS,
-                help="default: a table; of list, plain (tab-separated) when stdout is not a "
-                "terminal",
-            )
-            parser.add_argument(
-                "--json", dest="format", action="store_const", const="json", help="as --format json"
-            )
-        for option, kind in _DJANGOS.items():
-            # As Django's, which are the command's, but a user may well put them last.
-            parser.add_argument(option, default=argparse.SUPPRESS, help=argparse.SUPPRESS, **kind)
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add the verb's own arguments."""
+        for argument in (*self.arguments, _USING, *(_FORMAT if self.answers else ()), *_DJANGOS):
+            argument.add_to(parser)
 
     def begin(self, console: Console, **options: Any) -> None:
         """Run, if the server answers."""
@@ -130,6 +117,28 @@ def number(least: float, most: float, kind: type[int | float], what: str) -> Cal
     return convert
 
 
+_USING: Final = Argument(
+    "--using",
+    help="the server: a name in REDIS_LOCKS['SERVERS'], a CACHES alias, a URL or a dotted path",
+)
+_FORMAT: Final = (
+    Argument(
+        "--format",
+        choices=FORMATS,
+        help="default: a table; of list, plain (tab-separated) when stdout is not a terminal",
+    ),
+    Argument("--json", dest="format", action="store_const", const="json", help="as --format json"),
+)
+# As Django's, which are the command's, but a user may well put them last.
+_HIDDEN: Final = {"default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+_DJANGOS: Final = (
+    *(Argument(name, **_HIDDEN) for name in ("--settings", "--pythonpath")),
+    *(
+        Argument(name, action="store_true", **_HIDDEN)
+        for name in ("--traceback", "--no-color", "--force-color")
+    ),
+)
+
 SECONDS: Final[dict[str, Any]] = {
     "type": number(0, MAX_SECONDS, float, "a number of seconds from 0 to one year"),
     "metavar": "SECONDS",
@@ -139,3 +148,7 @@ COUNT: Final[dict[str, Any]] = {
     "metavar": "N",
 }
 """What arguments of these types are declared with."""
+
+NAME: Final = Argument("name", help="the name of the lock")
+PATTERN: Final = Argument("pattern", nargs="?", help="only locks whose name matches: 'account:*'")
+LIMIT: Final = Argument("--limit", **COUNT, help="show at most so many locks")

@@ -8,18 +8,18 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from django.core.management.base import CommandError, CommandParser
+from django.core.management.base import CommandError
 
 from redis_locks import diagnosis
 from redis_locks.diagnosis import AlertEvent
 from redis_locks.exceptions import LockBackendError
 from redis_locks.management.locks.console import USAGE, Console, fail
-from redis_locks.management.locks.list import List, Selection, add_selection
+from redis_locks.management.locks.list import SELECTION, List, Selection
 from redis_locks.management.locks.live_screen import Feed, LiveScreen
 from redis_locks.management.locks.operators import Release
 from redis_locks.management.locks.report import Report, Row
 from redis_locks.management.locks.terminal import FullScreen
-from redis_locks.management.locks.verb import Verb, number
+from redis_locks.management.locks.verb import Argument, Verb, number
 from redis_locks.values.text import printable
 
 _BEAT = 0.25
@@ -47,19 +47,18 @@ class Watch(Verb):
         "watch --alerts --interval 15",
         "watch --alerts --once",
     )
-
-    def arguments(self, parser: CommandParser) -> None:
-        """Add those of `list`, and the pause."""
-        add_selection(parser)
-        parser.add_argument(
+    arguments = (
+        *SELECTION,
+        Argument(
             "--interval",
             type=_interval,
             default=2.0,
             metavar="SECONDS",
             help="pause between two looks; default: %(default)g",
-        )
-        parser.add_argument("--alerts", action="store_true", help="look for alerts, list no locks")
-        parser.add_argument("--once", action="store_true", help="with --alerts: look once")
+        ),
+        Argument("--alerts", action="store_true", help="look for alerts, list no locks"),
+        Argument("--once", action="store_true", help="with --alerts: look once"),
+    )
 
     def run(self, console: Console, **options: Any) -> None:
         """Draw the list until interrupted.
