@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -14,12 +13,10 @@ from copy import copy
 from time import monotonic
 from typing import Any, TypeVar, cast
 
-from redis import exceptions as redis_errors
-
 from redis_locks.drivers import idle_connections
 from redis_locks.drivers.base import Link, LinkBroken
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import connection_error
+from redis_locks.drivers.errors import connecting
 from redis_locks.drivers.fork_safety import close_in_children
 from redis_locks.drivers.refusals import reply_error
 from redis_locks.drivers.resp import (
@@ -35,7 +32,6 @@ from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.task_messages import TaskMessages
 from redis_locks.exceptions import LockBackendError
 from redis_locks.values.identity import LISTENER, random_text
-from redis_locks.values.interrupts import interrupt_behind
 from redis_locks.values.keys import grant_channel
 
 T = TypeVar("T")
@@ -89,22 +85,13 @@ class AsyncLink(ServerLink, asyncio.Protocol):
     async def open(self) -> None:
         """Connect and subscribe. Raises Unreachable, LinkBroken or LockBackendError."""
         connection = self.endpoint.async_connection()
-        outer = sys.exception()
-        began = monotonic()
         try:
-            async with asyncio.timeout(self.endpoint.connect_timeout):
-                await connection.connect()
-            self._take_over(connection)
-            if self._subscribes and self.endpoint.subscribes:
-                await self._subscribe()
-        except (redis_errors.RedisError, OSError, TimeoutError) as error:
-            self.close()
-            if (interrupt := interrupt_behind(error, outer)) is not None:
-                raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
-            raise connection_error(error, self.endpoint, began, outer) from error
-        except BaseException:
-            self.close()
-            raise
+            with connecting(self.endpoint, self.close):
+                async with asyncio.timeout(self.endpoint.connect_timeout):
+                    await connection.connect()
+                self._take_over(connection)
+                if self._subscribes and self.endpoint.subscribes:
+                    await self._subscribe()
         finally:
             with suppress(Exception):
                 await connection.disconnect(nowait=True)  # nothing left to close after take-over

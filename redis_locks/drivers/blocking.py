@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import socket
-import sys
 import threading
 import time
 from collections import deque
@@ -20,13 +19,11 @@ from math import inf
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakSet
 
-from redis import exceptions as redis_errors
-
 from redis_locks.drivers.addresses import Address
 from redis_locks.drivers.base import PARKED, Answered, Link, LinkBroken, OutOfTime, run_blocking
 from redis_locks.drivers.breaker import Breaker
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.drivers.errors import connection_error
+from redis_locks.drivers.errors import connecting
 from redis_locks.drivers.fork_safety import close_in_children
 from redis_locks.drivers.idle_connections import LOOKS, reaper
 from redis_locks.drivers.refusals import reply_error
@@ -44,7 +41,7 @@ from redis_locks.drivers.shared_subscription import SharedLink, SharedSubscripti
 from redis_locks.drivers.time_limits import MUCH, go_on, is_limited, seconds_left
 from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.values.identity import LISTENER, process_name, random_text
-from redis_locks.values.interrupts import interrupt_behind, is_interrupt, is_thrown
+from redis_locks.values.interrupts import is_interrupt, is_thrown
 from redis_locks.values.keys import grant_channel, holder_channel
 
 T = TypeVar("T")
@@ -81,6 +78,7 @@ class BlockingLink(ServerLink):
         "_connection",
         "_messages",
         "_parks",
+        "_received",
         "_socket",
         "_timeout",
         "broken",
@@ -111,6 +109,8 @@ class BlockingLink(ServerLink):
         self._bulk: BlockingLink | None = None
         self.quick_keys: frozenset[bytes] | None = None
         self._parks = False
+        self._received = 0
+        """How many bytes have come since the last question."""
         self.waiting_links: set[int] | None = None
         """The driver's ids of links on which a thread waits, while ours is one of them."""
         self.endpoint = endpoint
@@ -118,18 +118,8 @@ class BlockingLink(ServerLink):
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
         self.reader = endpoint.reader()
         self._connection = cast("Any", endpoint.blocking_connection())
-        outer = sys.exception()
-        began = time.monotonic()
-        try:
+        with connecting(endpoint, self.close):
             self._connection.connect()
-        except (redis_errors.RedisError, OSError, OutOfTime) as error:
-            self.close()
-            if (interrupt := interrupt_behind(error, outer)) is not None:
-                raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
-            raise connection_error(error, endpoint, began, outer) from error
-        except BaseException:
-            self.close()
-            raise
         self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
         self._socket.settimeout(self._timeout)
         close_in_children(self)
@@ -170,16 +160,15 @@ class BlockingLink(ServerLink):
         if isinstance(error, ProtocolError) or not is_thrown(error):
             raise LinkBroken(str(error)) from error
 
-    def _keeps(self, came: Any) -> bool:
-        """Keep a message, and return whether it was one; if not, it is a reply."""
-        if type(came) is not Push or came[0] in CONFIRMATIONS:
-            return False
-        self._keep(came)
-        return True
-
     def _without_messages(self, came: list[Any]) -> list[Any]:
         """Return the replies among what has come, and keep the messages."""
-        return [each for each in came if not self._keeps(each)]
+        replies = []
+        for each in came:
+            if type(each) is Push and each[0] not in CONFIRMATIONS:
+                self._keep(each)
+            else:
+                replies.append(each)
+        return replies
 
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
@@ -211,28 +200,30 @@ class BlockingLink(ServerLink):
             reader.feed(self._socket.recv(_READ_SIZE))
             reply, more = reader.gets(), reader.gets()
             if more is not UNFINISHED or type(reply) is not bytes:
-                reply = self._reply_among(reply, more)
+                came = [each for each in (reply, more) if each is not UNFINISHED]
+                came += iter(reader.gets, UNFINISHED)
+                (reply,) = self._completed(came, 1, self._receive)
+                if reply is None:
+                    raise ProtocolError("the server answered nothing")
         except BaseException as error:
             self.close_for(error)
             raise
         return reply
 
-    def _reply_among(self, *came: Any) -> Any:
-        """Return the one reply among what has come, and comes until it is there; messages are kept."""
-        received = [each for each in came if each is not UNFINISHED]
-        received += iter(self.reader.gets, UNFINISHED)
-        while not (replies := [each for each in received if type(each) is not Push]):
-            for push in received:
-                self._keep(push)
-            received = self._receive()
-        for each in received:
-            if type(each) is Push:
-                self._keep(each)
-        if len(replies) > 1:
+    def _completed(
+        self, replies: list[Any], number: int, receive: Callable[[], list[Any]]
+    ) -> list[Any]:
+        """Return so many replies, of which some have come; keep the messages among them."""
+        while True:
+            if Push in map(type, replies):
+                replies = self._without_messages(replies)
+            if len(replies) >= number:
+                break
+            replies += receive()
+        if len(replies) > number:
             self.close()  # out of step: what is asked next would get another reply
-        if replies[0] is None:
-            raise ProtocolError("the server answered nothing")
-        return replies[0]
+            del replies[number:]
+        return replies
 
     async def round_trip(self, commands: bytes, number: int) -> list[Any]:
         """Send packed commands at once and return their replies as they come; see `Link`."""
@@ -240,59 +231,36 @@ class BlockingLink(ServerLink):
 
     def exchange_all(self, packet: bytes, number: int) -> list[Any]:
         """Send packed commands, and return their replies; see `Link`."""
-        reader = self.reader
-        replies: list[Any] = []
-        received = 0
         try:
-            limited = is_limited()
-            receive = self._receiving_in_time() if limited else self._socket.recv
+            self._received = 0
+            if limited := is_limited():
+                self._socket.settimeout(seconds_left(self._timeout))
             self._socket.sendall(packet)
-            while len(replies) < number:
-                data = receive(_READ_SIZE)
-                if not data:
-                    raise ProtocolError("the server closed the connection")
-                received += len(data)
-                reader.feed(data)
-                replies += iter(reader.gets, UNFINISHED)
-                if Push in map(type, replies):
-                    replies = self._without_messages(replies)
+            receive = self._receive_in_time if limited else self._receive
+            replies = self._completed(receive(), number, receive)
             if limited:
                 self._socket.settimeout(self._timeout)
         except BaseException as error:
             self.close_for(error)
             raise
-        self.large = received > _LARGE
-        if len(replies) > number:
-            self.close()  # out of step: what is asked next would get another reply
-            del replies[number:]
+        self.large = self._received > _LARGE
         return replies
 
-    def _receiving_in_time(self) -> Callable[[int], bytes]:
-        """Return what waits for bytes as long as the thread has time.
-
-        That is longer if they are many.
-        """
+    def _receive_in_time(self) -> list[Any]:
+        """Wait as `_receive`, for as long as the thread has time; that is longer if bytes are many."""
         self._socket.settimeout(seconds_left(self._timeout))
-        received, large = 0, MUCH
-
-        def receive(size: int) -> bytes:
-            nonlocal received, large
-            if received:
-                self._socket.settimeout(seconds_left(self._timeout))
-            data: bytes = self._socket.recv(size)
-            received += len(data)
-            if received >= large:
-                large = received + MUCH
-                go_on(self._timeout)
-            return data
-
-        return receive
+        before = self._received
+        replies = self._receive()
+        if self._received // MUCH > before // MUCH:
+            go_on(self._timeout)
+        return replies
 
     def _receive(self) -> list[Any]:
         """Wait for bytes and return the replies that are complete now, perhaps none."""
         data = self._socket.recv(_READ_SIZE)
         if not data:
             raise ProtocolError("the server closed the connection")
+        self._received += len(data)
         reader = self.reader
         reader.feed(data)
         return [*iter(reader.gets, UNFINISHED)]

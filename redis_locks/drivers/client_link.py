@@ -10,7 +10,7 @@ from redis import exceptions as redis_errors
 from redis_locks.drivers.base import LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.drivers.endpoint import Endpoint
-from redis_locks.values.interrupts import interrupt_behind
+from redis_locks.drivers.errors import raise_interrupt_behind
 
 _WIRE: Final = (
     "pack_command", "pack_commands", "read_response", "send_command", "send_packed_command",
@@ -42,8 +42,7 @@ class ClientLink(BlockingLink):
             return [self._reply() for _ in range(number)]
         except (redis_errors.ConnectionError, redis_errors.TimeoutError) as error:
             self.close()
-            if (interrupt := interrupt_behind(error, outer)) is not None:
-                raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
+            raise_interrupt_behind(error, outer)
             raise LinkBroken(str(error)) from error
         except BaseException as error:
             self.close_for(error)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic
 
 from redis import exceptions as redis_errors
 
@@ -11,11 +15,40 @@ from redis_locks.drivers.endpoint import CLOSED, Endpoint, is_refused
 from redis_locks.drivers.refusals import no_permission
 from redis_locks.drivers.sentinel import SentinelsSilent, UnknownService
 from redis_locks.exceptions import LockBackendError
+from redis_locks.values.interrupts import interrupt_behind
 
 # What answers HELLO 3: a server that is too old, or a proxy.
 _NO_RESP3 = re.compile("HELLO|NOPROTO|protocol version", re.IGNORECASE)
 
 _TOOK_LONG = "no connection in time"
+
+
+@contextmanager
+def connecting(endpoint: Endpoint, close: Callable[[], None]) -> Iterator[None]:
+    """Open a connection in the block, by redis-py. If that fails, call `close`.
+
+    Raises Unreachable, LinkBroken or LockBackendError for what redis-py raises. The server's
+    breaker is told if nobody answered.
+    """
+    outer, began = sys.exception(), monotonic()
+    try:
+        yield
+    except (redis_errors.RedisError, OSError, OutOfTime) as error:
+        close()
+        raise_interrupt_behind(error, outer)
+        raise connection_error(error, endpoint, began, outer) from error
+    except BaseException:
+        close()
+        raise
+
+
+def raise_interrupt_behind(error: BaseException, outer: BaseException | None) -> None:
+    """Raise what interrupted redis-py, if that took it for an error of its own.
+
+    `outer`: what was being handled before that; see `sys.exception`.
+    """
+    if (interrupt := interrupt_behind(error, outer)) is not None:
+        raise interrupt
 
 
 def connection_error(
@@ -25,7 +58,7 @@ def connection_error(
 
     `outer`: what was being handled before that; see `sys.exception`.
     """
-    found = _connection_error(error, endpoint, outer)
+    found = _known_error(error, endpoint, outer)
     if isinstance(found, LinkBroken) and not isinstance(error, OutOfTime):
         breaker = endpoint.breaker
         why = str(error).rstrip(".") or _TOOK_LONG
@@ -35,7 +68,7 @@ def connection_error(
     return found
 
 
-def _connection_error(
+def _known_error(
     error: BaseException, endpoint: Endpoint, outer: BaseException | None
 ) -> LinkBroken | LockBackendError:
     description = endpoint.description
