@@ -117,6 +117,7 @@ class BlockingLink(ServerLink):
         self._timeout = endpoint.reply_timeout
         self._messages: deque[bytes] = deque(maxlen=_KEPT)
         self.reader = endpoint.reader()
+        # Its slot comes before that of the socket, which it closes when both go.
         self._connection = cast("Any", endpoint.blocking_connection())
         with connecting(endpoint, self.close):
             self._connection.connect()
@@ -131,14 +132,6 @@ class BlockingLink(ServerLink):
                 raise reply_error(subscribed, endpoint)
         if endpoint.breaker.trouble:
             endpoint.breaker.heard()
-
-    @property
-    def connection(self) -> Any:
-        """The connection of redis-py that it was opened by.
-
-        Its slot comes before that of the socket, which it closes when both go.
-        """
-        return self._connection
 
     def __del__(self) -> None:
         # None, too, if its making was interrupted.
@@ -471,7 +464,6 @@ class BlockingDriver:
     suspends = False
     skips_replies: bool | None = None
     parks = True
-    _link_class = BlockingLink
     background: Any = None
     """What goes on with what its callers do not wait for; see `Driver`."""
 
@@ -541,7 +533,7 @@ class BlockingDriver:
                 await self._breaker.admit(self.sleep)
             listener = random_text(LISTENER)
             own = grant_channel(self._prefix, listener) if self._endpoint.subscribes else ""
-            link = self._link_class(self._endpoint, own, listener)
+            link = BlockingLink(self._endpoint, own, listener)
             with self._counting:
                 self._open.add(link)
             reaper.watch()

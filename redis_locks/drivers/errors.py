@@ -35,20 +35,12 @@ def connecting(endpoint: Endpoint, close: Callable[[], None]) -> Iterator[None]:
         yield
     except (redis_errors.RedisError, OSError, OutOfTime) as error:
         close()
-        raise_interrupt_behind(error, outer)
+        if (interrupt := interrupt_behind(error, outer)) is not None:
+            raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
         raise connection_error(error, endpoint, began, outer) from error
     except BaseException:
         close()
         raise
-
-
-def raise_interrupt_behind(error: BaseException, outer: BaseException | None) -> None:
-    """Raise what interrupted redis-py, if that took it for an error of its own.
-
-    `outer`: what was being handled before that; see `sys.exception`.
-    """
-    if (interrupt := interrupt_behind(error, outer)) is not None:
-        raise interrupt
 
 
 def connection_error(

@@ -26,7 +26,6 @@ from redis_locks.connections.shared_databases import caches_elsewhere
 from redis_locks.drivers.asynchronous import UnsharedDriver
 from redis_locks.drivers.base import Driver, LinkBroken
 from redis_locks.drivers.blocking import BlockingDriver
-from redis_locks.drivers.client_link import ClientDriver, is_plain
 from redis_locks.drivers.connection_options import without_notifications
 from redis_locks.drivers.endpoint import Endpoint, Shape
 from redis_locks.optimistic.packets import UNWATCH
@@ -35,6 +34,23 @@ from redis_locks.optimistic.pipelines import AsyncWatchingPipeline, WatchingPipe
 Using = str | redis.Redis | redis.RedisCluster | None
 """A name in SERVERS, a CACHES alias, a URL, a dotted path or a client; None is the default server.
 """
+
+
+_WIRE = {
+    "pack_command", "pack_commands", "read_response", "send_command", "send_packed_command",
+}  # fmt: skip
+"""The methods by which redis-py's connections send and receive."""
+
+
+def _require_plain(kind: type[Any]) -> None:
+    """Raise ImproperlyConfigured if connections of a class do more than send and receive bytes."""
+    for base in kind.__mro__:
+        if (own := _WIRE & vars(base).keys()) and not base.__module__.startswith("redis."):
+            raise ImproperlyConfigured(
+                f"redis_locks: {base.__qualname__}, the connection class of the client given as "
+                f"`using`, has its own {', '.join(sorted(own))}, but optimistic uses only the "
+                "socket of a connection. Give a client without one"
+            )
 
 
 class Server:
@@ -55,9 +71,8 @@ class Server:
         self.reply_timeout = endpoint.reply_timeout
         """Seconds until an unanswered command counts as failed."""
         self._endpoint = endpoint
-        # A connection of the user's own class may do more than send and receive bytes.
-        kind = BlockingDriver if is_plain(endpoint.connection_class) else ClientDriver
-        self._driver = kind(endpoint, "")
+        _require_plain(endpoint.connection_class)
+        self._driver = BlockingDriver(endpoint, "")
         self._of_loops = PerLoop(partial(UnsharedDriver, endpoint, ""), UnsharedDriver.aclose)
         self._options = shape.options
 

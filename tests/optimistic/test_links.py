@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import redis
-from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
 from redis_locks import optimistic
@@ -239,43 +238,17 @@ def test_its_connections_are_not_subscribed(side: Side, client: redis.Redis, nam
 class Counting(redis.UnixDomainSocketConnection):
     """A connection of the user's own: it counts what it sends."""
 
-    sent = 0
-
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        Counting.sent += 1
-        super().send_packed_command(command, check_health)
+        """Count, and send."""
 
 
-@pytest.mark.parametrize("decode", [False, True])
-def test_a_connection_of_the_users_own_class_sends_and_receives_by_its_own_methods(
-    client: redis.Redis, name: str, decode: bool
-) -> None:
-    if not settings.REDIS_URL.startswith("unix://"):
-        pytest.skip("the class is for a socket file")
-    path = settings.REDIS_URL.removeprefix("unix://").partition("?")[0]
-    client.hset(name, "a", "b")
-    pool = redis.ConnectionPool(connection_class=Counting, path=path, decode_responses=decode)
-
-    def body(pipe: Any) -> list[Any]:
-        found = [*pipe.read, pipe.hgetall(name), pipe.dump(name)]
-        pipe.multi()
-        pipe.hset(name, "c", 1)
-        return found
-
-    with redis.Redis.from_pool(pool) as own:
-        before = Counting.sent
-        text = (lambda word: word) if decode else str.encode
-        fields = {text("a"): text("b")}
-        value = text("b")
-        dumped = client.dump(name)
-        assert [value, fields, dumped] == optimistic.run(
-            body, name, read=[("HGET", name, "a")], using=own
-        )
-        assert before < Counting.sent
-        client.hset(name, "a", "z")
-        with pytest.raises(redis.ResponseError, match="WRONGTYPE"):
-            optimistic.run(lambda pipe: pipe.get(name), name, using=own)
-    assert b"1" == client.hget(name, "c")
+def test_a_client_whose_connections_send_in_their_own_way_is_refused(side: Side, name: str) -> None:
+    pool = redis.ConnectionPool(connection_class=Counting, path="/nowhere")
+    with (
+        redis.Redis.from_pool(pool) as own,
+        pytest.raises(ImproperlyConfigured, match=r"Counting, .* send_packed_command"),
+    ):
+        side.run(Adding(name), name, using=own)
 
 
 def test_a_forked_child_has_connections_of_its_own(name: str) -> None:

@@ -245,7 +245,7 @@ def test_servers_that_would_hold_the_grant_back_are_asked_aloud(
         {"server": server, "version": version},
         {b"server": server.encode(), b"version": version.encode()},
     ):
-        link.connection.handshake_metadata = told
+        link._connection.handshake_metadata = told
         link.quick_keys = None
         assert [0, hears] == [turns.wait() for _ in range(2)]
 
