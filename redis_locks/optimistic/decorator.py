@@ -210,6 +210,26 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         )
 
     @staticmethod
+    def _plan(function: object, keys: tuple[str, ...], options: RunOptions) -> Transaction:
+        """Return the transaction that `run` runs: nothing of it is a template."""
+        watched = (*keys, *several(options.get("watch", ())))
+        require_keys(watched)
+        options["watch"] = watched
+        rule = optimistic(**options)
+        for argument in ("operation_id", "escalate_to"):
+            if (name := options.get(argument)) is not None:
+                validate_name(name, argument=argument)
+        first_packet = FirstPacket.of(watched, plain_reads(options.get("read", ())))
+        return Transaction(
+            rule._options,
+            rule._using,
+            first_packet,
+            label(function),
+            options.get("operation_id"),
+            options.get("escalate_to"),
+        )
+
+    @staticmethod
     def run(
         function: Callable[[WatchingPipeline], R], *keys: str, **options: Unpack[RunOptions]
     ) -> R:
@@ -221,7 +241,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         require_function(function)
         if iscoroutinefunction(function):
             raise TypeError(f"{label(function)} is async: await optimistic.arun(...) instead")
-        return cast("R", _run(function, transaction_of(function, *keys, **options)))
+        return cast("R", _run(function, optimistic._plan(function, keys, options)))
 
     @staticmethod
     async def arun(
@@ -234,7 +254,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         See `run`.
         """
         require_function(function)
-        return cast("R", await _arun(function, transaction_of(function, *keys, **options)))
+        return cast("R", await _arun(function, optimistic._plan(function, keys, options)))
 
     @staticmethod
     def conflicts(*, using: Using = None, limit: int | None = 100) -> list[ConflictRate]:
@@ -261,36 +281,6 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
         """Return how often attempts at a key met a conflict; see `conflicts`."""
         rates = await _retries().conflict_rates(*_checked(using, limit), suspends=True)
         return cast("list[ConflictRate]", rates)
-
-
-def transaction_of(
-    function: object,
-    *keys: str,
-    watch: str | Iterable[str] = (),
-    read: Iterable[Command] = (),
-    attempts: int = 5,
-    operation_id: str | None = None,
-    remember: float = 3600.0,
-    escalate_to: str | None = None,
-    escalate_after: int = 2,
-    wait: float | Unset | None = UNSET,
-    using: Using = None,
-    replies: bool = False,
-) -> Transaction:
-    """Return the transaction that `optimistic.run` runs, whose arguments these are."""
-    options = options_of(attempts, remember, escalate_after, wait, replies)
-    watched = (*keys, *several(watch))
-    require_keys(watched)
-    options.require_no_id(operation_id)
-    if operation_id is not None:
-        validate_name(operation_id, argument="operation_id")
-    if escalate_to is not None:
-        validate_name(escalate_to, argument="escalate_to")
-        options.require_escalation()
-    first_packet = FirstPacket.of(watched, plain_reads(read))
-    return Transaction(
-        options, checked_using(using), first_packet, label(function), operation_id, escalate_to
-    )
 
 
 def _checked(using: Using, limit: int | None) -> tuple[Using, int | None]:
