@@ -141,8 +141,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     home = _HOME_OF.get(name)
     if home is None:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value

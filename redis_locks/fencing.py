@@ -104,19 +104,17 @@ class FencedModel(models.Model):
             raise ValueError(msg)
         if cls.fenced_by is not None:
             if not isinstance(cls.fenced_by, str):
-                msg = (
+                raise TypeError(
                     f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}', not "
                     f"{cls.fenced_by!r}"
                 )
-                raise TypeError(msg)
             try:
                 parse(cls.fenced_by)
             except ValueError as error:
-                msg = (
+                raise ValueError(
                     f"{cls.__qualname__}.fenced_by must be a template such as 'order:{{pk}}': "
                     f"{error}"
-                )
-                raise ValueError(msg) from error
+                ) from error
 
     def save(self, *args: Any, hold: Hold | int | None = None, **kwargs: Any) -> None:
         """Save under a hold.
@@ -136,8 +134,7 @@ class FencedModel(models.Model):
             using = kwargs.get("using") or next(iter(args[2:3]), None)
             token = token_around(self, using or router.db_for_write(type(self), instance=self))
         elif args:
-            msg = f"with hold=, save() takes its other arguments by name, not {args!r}"
-            raise TypeError(msg)
+            raise TypeError(f"with hold=, save() takes its other arguments by name, not {args!r}")
         else:
             token = fencing_token_of(hold)
         if token is None:

@@ -114,8 +114,7 @@ class RedisLockMixin(View):
         try:
             cls._check_lock(initkwargs)
         except (TypeError, ValueError, TransactionManagementError) as error:
-            msg = f"{cls.__module__}.{cls.__qualname__}: {error}"
-            raise ImproperlyConfigured(msg) from error
+            raise ImproperlyConfigured(f"{cls.__module__}.{cls.__qualname__}: {error}") from error
         # Viewsets of Django REST framework take a positional argument.
         view = super().as_view(*args, **initkwargs)
         if not cls.view_is_async:
@@ -138,11 +137,10 @@ class RedisLockMixin(View):
         handled = {each.upper() for each in (*View.http_method_names, *cls.http_method_names)}
         useless = [each for each in methods if each not in handled - SAFE]
         if useless:
-            msg = (
+            raise ValueError(
                 f"lock_methods names {', '.join(map(repr, useless))}, which never takes the lock: "
                 "HEAD and OPTIONS take none, and others must be in http_method_names"
             )
-            raise ValueError(msg)
         cls._check_actions(configured("lock_actions"))
         _require_spelling(cls)
         mode, capacity = configured("lock_mode"), configured("lock_capacity")
@@ -157,11 +155,10 @@ class RedisLockMixin(View):
     @classmethod
     def _check_actions(cls, actions: Any) -> None:
         if actions is not None:
-            msg = (
+            raise TypeError(
                 f"lock_actions={actions!r} is for RedisLockAPIMixin on a viewset; this view has "
                 "lock_methods"
             )
-            raise TypeError(msg)
 
     def get_lock_name(self) -> str | None:
         """Return the lock's name for this request: `lock_name`, filled in.
@@ -177,12 +174,11 @@ class RedisLockMixin(View):
             return self.kwargs[root]
         if root == "request":
             return self.request
-        msg = (
+        raise ValueError(
             f"lock_name {self.lock_name!r}: the URL has no argument {root!r} (there are: "
             f"{', '.join(self.kwargs) or 'none'}, and request). If this request needs no lock, "
             "return None from get_lock_name()"
         )
-        raise ValueError(msg)
 
     def lock_conflict(
         self, error: LockNotAvailable
@@ -318,11 +314,10 @@ def _require_spelling(view: type) -> None:
     for name in sorted(set(dir(view)) - ours):
         meant = get_close_matches(name, ours, 1, cutoff=0.85) if name.startswith("lock_") else []
         if meant:
-            msg = (
+            raise TypeError(
                 f"{name} has no effect: write {meant[0]}, or give an attribute of your own another "
                 "name"
             )
-            raise TypeError(msg)
 
 
 async def _called(hook: Callable[..., Any], error: Exception) -> HttpResponseBase:
@@ -343,9 +338,8 @@ def _described(name: str, mode: Mode, capacity: int | None, **options: Any) -> L
 
 def _parsed(name: object) -> NameTemplate:
     if not isinstance(name, str):
-        msg = (
+        raise TypeError(
             f"lock_name must be a string such as 'account:{{pk}}', not {name!r}; or define "
             "get_lock_name()"
         )
-        raise TypeError(msg)
     return parse(name)

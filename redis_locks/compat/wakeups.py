@@ -35,8 +35,7 @@ class _WithoutServer:
     """A driver for a client whose server only the client itself can find (Cluster, Sentinel)."""
 
     async def checkout(self, token: str = "") -> Link:  # noqa: ARG002 - as `Driver`
-        msg = "there are no signals over this client"
-        raise Unreachable(msg)
+        raise Unreachable("there are no signals over this client")
 
 
 class _BlockingDriverWithoutServer(_WithoutServer, BlockingDriver):

@@ -35,11 +35,10 @@ def server_name(name: str, kind: NameKind = "lock") -> str:
         )
     made = _checked(function(name, kind), name)
     if kind == "row" and not made.endswith(name):
-        msg = (
+        raise ImproperlyConfigured(
             f"REDIS_LOCKS['NAME_FUNCTION'] returned {made!r} for the rows of {name!r}: put "
             "something before that name, and keep it at the end"
         )
-        raise ImproperlyConfigured(msg)
     return ServerName(made)
 
 
@@ -65,16 +64,14 @@ def both_forms(name: str) -> tuple[str, ...]:
 
 def _checked(made: object, name: str, before: int = 0) -> str:
     if isinstance(made, str) and len(made.encode(errors="replace")) + before > MAX_NAME_BYTES:
-        msg = (
+        raise UnusableName(
             f"REDIS_LOCKS['NAME_FUNCTION'] made a name of more than {MAX_NAME_BYTES} bytes of "
             f"{name[:40]!r}: give it a shorter one, or let the function hash the long part"
         )
-        raise UnusableName(msg)
     try:
         return validate_name(made)
     except (TypeError, ValueError) as error:
-        msg = (
+        raise ImproperlyConfigured(
             f"REDIS_LOCKS['NAME_FUNCTION'] must return a name for {name!r}, as text without NUL "
             f"that is not empty; it returned {made!r}"
-        )
-        raise ImproperlyConfigured(msg) from error
+        ) from error

@@ -37,21 +37,18 @@ OnUnavailable = Literal["raise", "respond", "proceed"]
 def _connection(value: object, entry: str) -> str:
     # The value is not shown: it may be a mapping or a URL with a password in it.
     if not isinstance(value, str):
-        msg = f"{entry} must be a string, not a {type(value).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"{entry} must be a string, not a {type(value).__name__}")
     if not value.strip():
-        msg = f"{entry} must not be empty"
-        raise ValueError(msg)
+        raise ValueError(f"{entry} must not be empty")
     return value
 
 
 def _servers(value: object, entry: str) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
-        msg = (
+        raise TypeError(
             f"{entry} must be a dictionary such as {{'billing': 'redis://...'}}, not a "
             f"{type(value).__name__}"
         )
-        raise TypeError(msg)
     for name in value:
         # Else it would hide a URL or a dotted path, or could not be typed.
         if not isinstance(name, str) or not _SERVER_NAME.fullmatch(name):
@@ -62,23 +59,20 @@ def _servers(value: object, entry: str) -> Mapping[str, str]:
 
 def _prefix(value: object, entry: str) -> str:
     if not isinstance(value, str):
-        msg = f"{entry} must be a string, not {value!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{entry} must be a string, not {value!r}")
     unfit = any(c in "{}" or c.isspace() or not c.isprintable() for c in value)
     if not value or unfit or len(value.encode()) > MAX_PREFIX_BYTES:
-        msg = (
+        raise ValueError(
             f"{entry} must be 1 to {MAX_PREFIX_BYTES} bytes of printable text without "
             f"spaces or braces, not {value!r}"
         )
-        raise ValueError(msg)
     return value
 
 
 def _deadlock_timeout(value: object, entry: str) -> float:
     number = seconds(value, entry)
     if not 0 < number <= MAX_SECONDS:
-        msg = f"{entry} must be greater than 0 and at most a year, not {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{entry} must be greater than 0 and at most a year, not {value!r}")
     return number
 
 
@@ -99,16 +93,13 @@ TELEMETRY: Final = {
 
 def _telemetry(value: object, entry: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)):
-        msg = f"{entry} must be a list such as ['prometheus'], not {value!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{entry} must be a list such as ['prometheus'], not {value!r}")
     for name in value:
         if not isinstance(name, str) or name not in TELEMETRY:
-            msg = f"{entry} may name {' and '.join(map(repr, TELEMETRY))}, not {name!r}"
-            raise ValueError(msg)
+            raise ValueError(f"{entry} may name {' and '.join(map(repr, TELEMETRY))}, not {name!r}")
         module, package = TELEMETRY[name]
         if not _is_installed(module):
-            msg = f"{entry} names {name!r}, but the package {package} is not installed"
-            raise ValueError(msg)
+            raise ValueError(f"{entry} names {name!r}, but the package {package} is not installed")
     return tuple(value)
 
 
@@ -117,13 +108,11 @@ def _alerts(value: object, entry: str) -> object:
     from redis_locks.values.lock_alert import LockAlert
 
     if not isinstance(value, (list, tuple)):
-        msg = f"{entry} must be a list of LockAlert, not {value!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{entry} must be a list of LockAlert, not {value!r}")
     labels = set()
     for alert in value:
         if not isinstance(alert, LockAlert):
-            msg = f"{entry} must contain only LockAlert, not {alert!r}"
-            raise TypeError(msg)
+            raise TypeError(f"{entry} must contain only LockAlert, not {alert!r}")
         if alert.label in labels:
             msg = f"{entry} has two alerts with the label {alert.label!r}; give one another label="
             raise ValueError(msg)
@@ -145,10 +134,9 @@ def _name_function(value: object, entry: str) -> NameFunction:
         msg = f"{entry} names {value!r}, which cannot be imported ({type(error).__name__}: {error})"
         raise ValueError(msg) from error
     if not callable(function) or isinstance(function, type) or iscoroutinefunction(function):
-        msg = (
+        raise TypeError(
             f"{entry} must name a plain function of a name and its kind; {value!r} is {function!r}"
         )
-        raise TypeError(msg)
     try:
         signature(function).bind("name", "lock")
     except TypeError:

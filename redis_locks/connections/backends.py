@@ -173,12 +173,11 @@ class Backend:
         """
         partitions = {self._partition_of(name) for name in names}
         if len(partitions) > 1:
-            msg = (
+            raise ValueError(
                 f"the locks {', '.join(map(repr, names[:5]))} are in several partitions and cannot "
                 'be reached in one step; take them one by one, or set REDIS_LOCKS["PARTITIONS"] to '
                 "1"
             )
-            raise ValueError(msg)
         return set_keys(self._prefix, partitions.pop(), names)
 
     def _partition_of(self, name: str) -> int:
@@ -210,8 +209,7 @@ class Backend:
         except Unreachable as error:
             raise LockBackendError(str(error)) from error
         except LinkBroken as error:
-            msg = f"{self.description} does not answer: {error}"
-            raise LockBackendError(msg) from error
+            raise LockBackendError(f"{self.description} does not answer: {error}") from error
         return reply
 
     @contextmanager
@@ -225,12 +223,11 @@ class Backend:
         try:
             yield
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-            msg = (
+            raise LockBackendError(
                 f"{self.description} sent a reply that cannot be read ({type(error).__name__}: "
                 f"{error}). Either it is no Redis or Valkey, or other programs write to the keys "
                 "of locks"
-            )
-            raise LockBackendError(msg) from error
+            ) from error
 
 
 Question = Callable[[Backend, Driver], Coroutine[Any, Any, T]]

@@ -40,11 +40,10 @@ def clients_of_cache(alias: str) -> list[redis.Redis]:
         raise
     except Exception as error:
         # A backend imports and calls what its OPTIONS name, so any error can come out.
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: CACHES[{alias!r}] cannot be used: {type(error).__name__} while "
             "its client was built. Check its LOCATION and OPTIONS."
-        )
-        raise ImproperlyConfigured(msg) from error
+        ) from error
 
 
 def _clients_of(alias: str) -> list[object]:
@@ -53,18 +52,16 @@ def _clients_of(alias: str) -> list[object]:
     where = caches.settings[alias].get("LOCATION")
     by_package = [name for name in _CLIENT_ATTRIBUTES if hasattr(type(backend), name)]
     if not isinstance(backend, DjangoRedisCache) and not by_package:
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: CACHES[{alias!r}] is a {type(backend).__name__}, which is not on Redis. "
             "Use an alias of django-redis, of django-valkey or of Django's Redis cache, or a URL."
         )
-        raise ImproperlyConfigured(msg)
     if not where:
         # Said by us, as the packages' own words name neither.
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: CACHES[{alias!r}]['LOCATION'] is {where!r}. Give the address of the "
             "server, such as 'redis://localhost:6379/1'."
         )
-        raise ImproperlyConfigured(msg)
     for location in [where] if isinstance(where, str) else where or ():
         for url in re.split("[;,]", location):
             if "://" in url:
@@ -84,18 +81,15 @@ def single_server(client: object, origin: str) -> redis.Redis:
     """
     pool = getattr(client, "connection_pool", None)
     if not getattr(pool, "is_master", True):
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: {origin} is for reading from replicas (slave_for). Give what "
             "Sentinel.master_for() returns, or the URL redis+sentinel://host:port/service/db."
         )
-        raise ImproperlyConfigured(msg)
     try:
         blocking = client if isinstance(client, redis.Redis) else blocking_twin(client)
     except LockBackendError as error:
-        msg = f"redis_locks: {origin}: {error}"
-        raise ImproperlyConfigured(msg) from error
+        raise ImproperlyConfigured(f"redis_locks: {origin}: {error}") from error
     if blocking is None:
         kind = f"{type(client).__module__}.{type(client).__qualname__}"
-        msg = f"redis_locks: {origin} gives a {kind}. {_ADVICE}"
-        raise ImproperlyConfigured(msg)
+        raise ImproperlyConfigured(f"redis_locks: {origin} gives a {kind}. {_ADVICE}")
     return blocking

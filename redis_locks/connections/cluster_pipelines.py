@@ -59,22 +59,19 @@ class QueuedOnCluster:
             LockBackendError: Redis could not be asked for the keys of a command.
         """
         if not isinstance(driver, ClusterDriver):
-            msg = (
+            raise ValueError(  # noqa: TRY004 - of the right type, but of the wrong server
                 f"pipe belongs to a cluster, but the lock is on {driver.description}: one step "
                 "needs one server"
             )
-            raise ValueError(msg)  # noqa: TRY004 - of the right type, but of the wrong server
         if self._is_async and not driver.suspends:
-            msg = "pipe belongs to a client of redis.asyncio: await hold.acommit(pipe)"
-            raise ValueError(msg)
+            raise ValueError("pipe belongs to a client of redis.asyncio: await hold.acommit(pipe)")
         try:
             await self._require(driver, keys)
         except _SILENT as error:
-            msg = (
+            raise LockBackendError(
                 f"{driver.description} cannot be asked for the keys of the commands: {error}. "
                 "Nothing was applied"
-            )
-            raise LockBackendError(msg) from error
+            ) from error
 
     async def _require(self, driver: ClusterDriver, keys: Keys) -> None:
         if self._is_async:
@@ -94,11 +91,10 @@ class QueuedOnCluster:
         theirs = {(node.host, int(node.port)) for node in nodes}
         if theirs.isdisjoint(_as_redis_py_has_them(driver.nodes.slots.nodes())):
             named = ", ".join(f"{host}:{port}" for host, port in sorted(theirs))
-            msg = (
+            raise ValueError(
                 f"pipe belongs to the cluster of {named}, but the lock is on {driver.description}: "
                 "one step needs one server"
             )
-            raise ValueError(msg)
 
     async def _keys_of(self, arguments: Sequence[Any]) -> Sequence[Any]:
         try:
@@ -110,17 +106,15 @@ class QueuedOnCluster:
         except _SILENT:
             raise
         except (RedisError, IndexError) as error:
-            msg = (
+            raise ValueError(
                 f"redis-py cannot tell the keys of {arguments[0]}, a command queued for "
                 f"commit(pipe): {error}"
-            )
-            raise ValueError(msg) from error
+            ) from error
         if not keys:
-            msg = (
+            raise ValueError(
                 f"{arguments[0]} has no key that says which node it is for; on a cluster "
                 "commit(pipe) takes only commands with keys in the lock's slot"
             )
-            raise ValueError(msg)
         return list(keys)
 
     def empty(self) -> Awaitable[None] | None:

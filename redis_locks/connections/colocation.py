@@ -19,8 +19,7 @@ def key_beside(name: str, key: str) -> str:
         ValueError: `name` cannot name a lock.
     """
     if not isinstance(key, str):
-        msg = f"key must be a string, not {key!r} ({type(key).__name__})"
-        raise TypeError(msg)
+        raise TypeError(f"key must be a string, not {key!r} ({type(key).__name__})")
     settings = get_settings()
     lock = server_name(validate_name(name))
     partition = partition_of(lock, settings.partitions, renames=settings.name_function is not None)
@@ -38,9 +37,8 @@ def require_beside(what: str, key: bytes, keys: Keys, otherwise: str) -> None:
 
     slot, wanted = slot_of(key), slot_of(keys[0])
     if slot != wanted:
-        msg = (
+        raise ValueError(
             f"{what} reaches only keys in the cluster slot of the lock, which is {wanted}, and "
             f"{key.decode(errors='replace')!r} is in {slot}. Name it redis_locks.key_beside(LOCK, "
             f"KEY), or {otherwise}"
         )
-        raise ValueError(msg)

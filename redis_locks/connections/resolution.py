@@ -158,12 +158,11 @@ def _build(spec: str, servers: Collection[str]) -> _Resolved:
     )
     _, at, server = spec.rpartition("@")
     shown = f"***@{server}" if at else spec  # of a URL without its slashes: it may have a password
-    msg = (
+    raise ImproperlyConfigured(
         f"redis_locks: there is no cache {shown!r} in CACHES (there are: "
         f"{', '.join(sorted(caches.settings))}){named}. Add it, or give a URL (redis://, "
         "valkey://, unix://, redis+sentinel://, redis+cluster://) or the dotted path of a callable."
     )
-    raise ImproperlyConfigured(msg)
 
 
 def _found_server(client: redis.Redis) -> _Resolved:
@@ -175,11 +174,10 @@ def _from_url(url: str) -> _Resolved:
     scheme = VALKEY_SCHEMES.get(named, named)
     url = f"{scheme}://{rest}"
     if scheme not in SCHEMES:
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: {_without_password(url)!r} has the scheme {scheme!r}; use "
             f"{', '.join(SCHEMES[:-1])} or {SCHEMES[-1]}, or the same with valkey for redis."
         )
-        raise ImproperlyConfigured(msg)
     form = _FORMS.get(scheme)
     try:
         check_database(url)
@@ -218,11 +216,10 @@ def _without_password(url: str) -> str:
 def _from_alias(alias: str) -> redis.Redis:
     clients = clients_of_cache(alias)
     if len(clients) > 1:
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: CACHES[{alias!r}] spreads its keys over several servers "
             "(ShardClient), so no server sees all of a lock. Use an alias with one primary."
         )
-        raise ImproperlyConfigured(msg)
     return clients[0]
 
 
@@ -232,8 +229,7 @@ def _from_callable(path: str) -> _Resolved:
         client = factory()
     except (RedisClusterException, redis.ConnectionError, redis.TimeoutError) as error:
         # A cluster's client connects when it is made, and the cluster may come back.
-        msg = f"{path}() raised {type(error).__name__}: {error}"
-        raise LockBackendError(msg) from error
+        raise LockBackendError(f"{path}() raised {type(error).__name__}: {error}") from error
     except Exception as error:
         msg = f"redis_locks: {path}() raised {type(error).__name__}: {error}"
         raise ImproperlyConfigured(msg) from error
@@ -248,17 +244,15 @@ def _load_callable(path: str) -> Callable[[], object]:
     try:
         imported = import_string(path)
     except ImportError as error:
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: {path!r} is neither a cache in CACHES nor a URL, and cannot be "
             f"imported: {error}"
-        )
-        raise ImproperlyConfigured(msg) from error
+        ) from error
     if not callable(imported):
-        msg = (
+        raise ImproperlyConfigured(
             f"redis_locks: {path} is a {type(imported).__name__}; it must be a callable without "
             "arguments that returns a redis.Redis, a redis.RedisCluster or valkey-py's twin of one."
         )
-        raise ImproperlyConfigured(msg)
     return cast("Callable[[], object]", imported)
 
 
