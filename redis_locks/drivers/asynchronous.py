@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any, TypeVar, cast
 
 from redis_locks.drivers import idle_connections
-from redis_locks.drivers.base import Link, LinkBroken
+from redis_locks.drivers.base import Link, LinkBroken, WaitsInPlace
 from redis_locks.drivers.endpoint import Endpoint
 from redis_locks.drivers.errors import connecting
 from redis_locks.drivers.fork_safety import close_in_children
@@ -315,14 +315,10 @@ class SharedOpening:
             await asyncio.wait((self._attempt,))
 
 
-class AsyncDriver:
+class AsyncDriver(WaitsInPlace):
     """The driver of one event loop."""
 
     suspends = True
-    skips_replies: bool | None = False
-    parks = False
-    background: Any = None
-    """What goes on with what its callers do not wait for; see `Driver`."""
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.description = endpoint.description
@@ -375,21 +371,10 @@ class AsyncDriver:
         self._link = link
         return link
 
-    def waits_on(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
-        """Return True: a waiter waits on the link over which it joined the queue."""
-        return True
-
-    async def waiting_link(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
-        """Return `link`; see `waits_on`."""
-        return link
-
     def checkin(self, link: Link, token: str = "") -> None:
         """Forget `token`; the link is shared."""
         if token:
             cast("AsyncLink", link).unlisten(token)
-
-    def drop_idle(self) -> None:
-        """Nothing to do: a broken link is replaced at the next checkout."""
 
     async def sleep(self, seconds: float) -> None:
         """Sleep."""

@@ -250,6 +250,26 @@ class Driver(Protocol):
         """Run clean-up to its end, even if the caller is cancelled meanwhile."""
 
 
+class WaitsInPlace:
+    """Defaults of a driver whose waiters wait on the link over which they joined the queue."""
+
+    skips_replies: bool | None = False
+    parks = False
+    background: Any = None
+    """What goes on with what its callers do not wait for; see `Driver`."""
+
+    def waits_on(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
+        """Return True; see `Driver`."""
+        return True
+
+    async def waiting_link(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
+        """Return `link`; see `Driver`."""
+        return link
+
+    def drop_idle(self) -> None:
+        """Nothing to do: a broken link is replaced at the next checkout."""
+
+
 def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine whose awaits never suspend and return its value.
 

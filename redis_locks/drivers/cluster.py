@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 from redis_locks.drivers.addresses import Address
-from redis_locks.drivers.base import Driver, Link, run_blocking
+from redis_locks.drivers.base import Driver, Link, WaitsInPlace, run_blocking
 from redis_locks.drivers.blocking import SubscriptionLink
 from redis_locks.drivers.breaker import Breaker
 from redis_locks.drivers.cluster_endpoint import ClusterEndpoint
@@ -23,14 +23,13 @@ from redis_locks.drivers.slots import SlotMap
 T = TypeVar("T")
 
 
-class ClusterDriver:
-    """Hands out links to a cluster, over a driver of each of its nodes."""
+class ClusterDriver(WaitsInPlace):
+    """Hands out links to a cluster, over a driver of each of its nodes.
+
+    One node's failure says nothing about the links to others; see `Nodes`.
+    """
 
     suspends = False
-    skips_replies: bool | None = False
-    parks = False
-    background: Any = None
-    """What goes on with what its callers do not wait for; see `Driver`."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.description = nodes.description
@@ -57,21 +56,10 @@ class ClusterDriver:
         """Return a link; see `Driver`. It connects to a node when it first needs it."""
         return ClusterLink(self.nodes, token)
 
-    def waits_on(self, link: Link) -> bool:  # noqa: ARG002 - as `Driver`
-        """Return True: a waiter waits on the link over which it joined the queue."""
-        return True
-
-    async def waiting_link(self, link: Link, token: str) -> Link:  # noqa: ARG002 - as `Driver`
-        """Return `link`; see `waits_on`."""
-        return link
-
     def checkin(self, link: Link, token: str = "") -> None:  # noqa: ARG002 - the link knows it
         """Give the links to nodes back; broken ones are dropped."""
         if isinstance(link, ClusterLink):
             link.give_back()
-
-    def drop_idle(self) -> None:
-        """Nothing to do: one node's failure says nothing about the links to others; see `Nodes`."""
 
     async def sleep(self, seconds: float) -> None:
         """Sleep."""

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,13 @@ class CallingLink:
     quick_keys: frozenset[bytes] | None = None
     large = False
     waiters = 1
+    # Only a link that `is_direct` has these; see `Link`.
+    exchange: Any
+    exchange_all: Any
+    answer: Any
+    round_trip: Callable[[bytes, int], Coroutine[Any, Any, list[Any]]]
+    message_for: Any
+    message_after: Any
 
     @property
     def open_bulk(self) -> Link | None:
@@ -82,18 +89,6 @@ class CallingLink:
         """Return what runs a script; see `Link`."""
         return pack_call(script, call)
 
-    def exchange(self, packet: bytes) -> Any:
-        """Send a packed command; see `Link`."""
-        raise NotImplementedError
-
-    def exchange_all(self, packet: bytes, number: int) -> list[Any] | None:
-        """Send packed commands; see `Link`."""
-        raise NotImplementedError
-
-    def answer(self) -> Awaitable[Any]:
-        """Return what to await for the reply; see `Link`."""
-        raise NotImplementedError
-
     def can_skip_replies(self) -> bool:
         """Return False: several tasks or threads share what comes; see `Link`."""
         return False
@@ -101,18 +96,6 @@ class CallingLink:
     def listens_parked(self) -> bool:
         """Return False; see `Link`."""
         return False
-
-    async def round_trip(self, commands: bytes, number: int) -> list[Any]:
-        """Send packed commands; see `Link`."""
-        raise NotImplementedError
-
-    def message_for(self, token: bytes) -> bytes | None:
-        """Return a message that has come; see `Link`."""
-        raise NotImplementedError
-
-    def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
-        """Send packed commands that have no reply; see `Link`."""
-        raise NotImplementedError
 
 
 class ServerLink(CallingLink):

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 from redis_locks import scripts
 from redis_locks.conf.settings import Unset, get_settings
 from redis_locks.connections.backends import Backend
-from redis_locks.drivers.base import Call, Unreachable, run_blocking
+from redis_locks.drivers.base import Call, Unreachable, WaitsInPlace, run_blocking
 from redis_locks.drivers.blocking import BlockingDriver
 from redis_locks.drivers.breaker import Breaker
 from redis_locks.drivers.endpoint import Endpoint
@@ -107,7 +107,7 @@ class MemoryBackend(Backend):
         return self._memory, self.renewer
 
 
-class _Memory:
+class _Memory(WaitsInPlace):
     """Driver and link in one: it runs what scripts would do on a list of holds."""
 
     channel = listener = "-"
@@ -115,7 +115,6 @@ class _Memory:
     breakers: tuple[Breaker, ...] = ()
     suspends = True
     reply_timeout = 2.0
-    background = None
 
     def __init__(self, outcome: Outcome, description: str) -> None:
         self.description = description
@@ -443,13 +442,7 @@ class _Memory:
     async def checkout(self, token: str = "") -> Any:  # noqa: ARG002 - a Link, as far as anybody uses it here
         return self
 
-    async def waiting_link(self, link: T, token: str) -> T:  # noqa: ARG002 - as `Driver`
-        return link
-
     def checkin(self, link: object, token: str = "") -> None:
-        pass
-
-    def drop_idle(self) -> None:
         pass
 
     async def sleep(self, seconds: float) -> None:
