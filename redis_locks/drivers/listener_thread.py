@@ -116,18 +116,18 @@ class ListenerThread:
         """Whether it listens, or tries to."""
         return self._link is not None
 
-    def open(self, since: float | None = None) -> None:
+    def open(self, since: float | None = None, patience: float = threading.TIMEOUT_MAX) -> None:
         """Listen from now on; blocks for two round trips, or until another thread has opened it.
 
         `since`: when the caller began to wait for it; not given: now. If an attempt has failed
-        after that, it fails, too. Raises LinkBroken or LockBackendError, or RuntimeError when no
-        thread can be started.
+        after that, it fails, too. `patience`: seconds to wait for another thread. Raises LinkBroken
+        or LockBackendError, or RuntimeError when no thread can be started.
         """
         if self._link is not None:
             return
         since = monotonic() if since is None else since
         # Another thread may be opening it, which takes as long as that one has.
-        if not self._opening.acquire(timeout=seconds_left(threading.TIMEOUT_MAX)):
+        if not self._opening.acquire(timeout=seconds_left(patience)):
             raise OutOfTime("another thread is connecting still")
         try:
             if self._link is not None:
@@ -152,10 +152,10 @@ class ListenerThread:
         finally:
             self._opening.release()
 
-    def try_to_open(self) -> bool:
-        """Listen from now on, if that works, and return whether it does; see `retry_at`."""
+    def try_to_open(self, patience: float = threading.TIMEOUT_MAX) -> bool:
+        """Listen from now on, if that works, and return whether it does; see `open` and `retry_at`."""
         try:
-            self.open()
+            self.open(patience=patience)
         except (LinkBroken, LockBackendError):
             pass
         except Exception as error:  # from the user's credential provider, perhaps

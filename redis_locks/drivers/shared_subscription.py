@@ -17,7 +17,6 @@ from weakref import WeakSet, WeakValueDictionary
 from redis_locks.drivers.base import Call, Link
 from redis_locks.drivers.listener_thread import ListenerThread, Subscription
 from redis_locks.drivers.server_link import CallingLink
-from redis_locks.drivers.time_limits import seconds_left
 from redis_locks.drivers.wake_events import ThreadWakeEvent
 from redis_locks.scripts import Script
 from redis_locks.values.identity import LISTENER, random_text
@@ -58,9 +57,11 @@ class SharedSubscription:
         self._members: WeakSet[SharedLink] = WeakSet()
         self._by_token: WeakValueDictionary[str, SharedLink] = WeakValueDictionary()
         self._mutex = threading.RLock()
-        self._opener: int | None = None
-        """The thread that opens the connection."""
-        self._opened = threading.Event()
+        self._openers: set[int] = set()
+        """The threads that open the connection, or wait until another one has.
+
+        The handler of a signal that comes in between does not wait for its own thread.
+        """
         self._connect = connect
         self._listener_thread = ListenerThread(
             self._connected, self._deliver, self._wake_all, silence=SILENCE, over=self._is_over
@@ -90,24 +91,14 @@ class SharedSubscription:
 
     def _is_open(self) -> bool:
         """Whether it listens. Opens it, or waits a moment until another thread has."""
-        thread = self._listener_thread
-        if thread.is_open:
-            return True
-        if monotonic() < thread.retry_at:
-            return False
-        opener = self._opener
-        if opener is not None:
-            # If it is the thread itself, a signal's handler has come in between.
-            if opener != threading.get_ident():
-                self._opened.wait(seconds_left(BUSY))
+        thread, me = self._listener_thread, threading.get_ident()
+        if thread.is_open or me in self._openers or monotonic() < thread.retry_at:
             return thread.is_open
         try:
-            self._opener = threading.get_ident()
-            self._opened.clear()
-            return thread.try_to_open()
+            self._openers.add(me)
+            return thread.try_to_open(BUSY)
         finally:
-            self._opener = None
-            self._opened.set()
+            self._openers.discard(me)
 
     def disconnect(self) -> None:
         """Connect again under another name, so that grants to the name before find no listener."""
