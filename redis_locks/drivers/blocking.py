@@ -517,15 +517,7 @@ class BlockingDriver:
             and (shares := self._shared_subscription.join(self, token)) is not None
         ):
             return shares
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return await self._opened_or_given_back(FEW if token else self._size)
-
-    def _begin_opening(self) -> _Opening:
-        opening = _Opening()
-        self._opening.add(opening)
-        return opening
+        return self.take() or await self._opened_or_given_back(FEW if token else self._size)
 
     async def _connected(self, opening: _Opening) -> BlockingLink:
         try:
@@ -546,10 +538,7 @@ class BlockingDriver:
 
         If many are open, first wait a moment for an idle one.
         """
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return await self._opened_or_given_back(FEW)
+        return self.take() or await self._opened_or_given_back(FEW)
 
     async def _opened_or_given_back(self, few: float) -> BlockingLink:
         """Return a new link, if less than `few` are open; else one that another thread gives back, or a new one later."""
@@ -560,7 +549,11 @@ class BlockingDriver:
         """Return what counts one more link, if there are less than `few`, and the pool is not at its size; else None."""
         with self._counting:
             count = sum(not link.broken for link in self._open) + len(self._opening)
-            return self._begin_opening() if count < min(few, self._size) else None
+            if count >= min(few, self._size):
+                return None
+            opening = _Opening()
+            self._opening.add(opening)
+            return opening
 
     async def _given_back(self, few: float) -> BlockingLink | _Opening:
         """Return a link that another thread gives back, or what counts one more, which the caller shall open.
@@ -682,11 +675,8 @@ class BlockingDriver:
 
     def drop_idle(self) -> None:
         """Close the links that are not in use."""
-        while self._idle:
-            try:
-                self._idle.pop().close()
-            except IndexError:  # another thread took the last one
-                return
+        while (link := self.take()) is not None:
+            link.close()
 
     @property
     def has_open(self) -> bool:

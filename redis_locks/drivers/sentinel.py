@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import redis
@@ -70,7 +71,9 @@ class Sentinels:
         forced_host: str | None = None,
     ) -> None:
         self.service_name = service
-        self.in_loop = _InLoop(self)
+        self.in_loop = SimpleNamespace(
+            is_master=True, check_connection=False, get_master_address=self.find_in_loop
+        )
         """The same for asyncio connections."""
         self._addresses = tuple(addresses)
         self._primary: Address | None = None
@@ -188,19 +191,6 @@ def _limits(options: Mapping[str, Any], most: float) -> dict[str, float]:
     """Return the options that limit each step of a client, to `most` seconds at most."""
     names = ("socket_timeout", "socket_connect_timeout")
     return {name: min(options.get(name) or most, most) for name in names}
-
-
-class _InLoop:
-    """What an asyncio connection of redis-py wants of its pool."""
-
-    is_master = True
-    check_connection = False
-
-    def __init__(self, sentinels: Sentinels) -> None:
-        self._sentinels = sentinels
-
-    async def get_master_address(self) -> Address:
-        return await self._sentinels.find_in_loop()
 
 
 _REFUSALS = (redis_errors.AuthenticationError, redis_errors.NoPermissionError)

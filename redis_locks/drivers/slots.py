@@ -59,7 +59,9 @@ class SlotMap:
         owners: list[Address | None] = [None] * SLOTS
         nodes: dict[Address, None] = {}
         for first, last, *having in reply:
-            addresses = [self.address(_text(node[0]), node[1], source) for node in having]
+            addresses = [
+                self.address((node[0] or b"").decode(), node[1], source) for node in having
+            ]
             nodes.update(dict.fromkeys(addresses))
             owners[first : last + 1] = [addresses[0]] * (last + 1 - first)
         if nodes:
@@ -86,7 +88,3 @@ class SlotMap:
         """Return where to reach a node that `source` has named."""
         # A node that does not know the address leaves it out: then it is that of the source.
         return self._remap((source[0] if host in {"", "?"} else host, port))
-
-
-def _text(host: bytes | None) -> str:
-    return (host or b"").decode()
