@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Sequence
 from functools import lru_cache
 from math import inf
-from typing import Any, Final, Unpack
+from typing import Any, Final, Generic, Protocol, TypeVar, Unpack
 
 from redis_locks.conf.name_function import NameKind, server_names
 from redis_locks.conf.settings import UNSET, Unset, get_settings
@@ -292,7 +292,7 @@ class Lock:
         except LockNotAvailable:
             return None
 
-    def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext:
+    def hold(self, *, wait: float | Unset | None = UNSET) -> HoldContext[Hold]:
         """Return a context manager for one `with` or `async with`; see `__enter__`."""
         return HoldContext(self, wait)
 
@@ -566,19 +566,37 @@ class Lock:
         return self.options.shown_mode or self.options.mode
 
 
-class HoldContext:
+H = TypeVar("H", bound=Hold)
+H_co = TypeVar("H_co", bound=Hold, covariant=True)
+
+
+class Enterable(Protocol[H_co]):
+    """What a block enters: a lock, or the job of one call."""
+
+    @property
+    def name(self) -> str:
+        """Its name, for people."""
+
+    def enter(self, wait: float | Unset | None, block: Block) -> H_co:
+        """Acquire a hold for `block`, or raise."""
+
+    async def aenter(self, wait: float | Unset | None, block: Block) -> H_co:
+        """Acquire a hold for an async block; see `enter`."""
+
+
+class HoldContext(Generic[H]):
     """One `with` or `async with` of a lock, from `Lock.hold`. Single use at a time."""
 
     __slots__ = ("_block", "_lock", "_wait")
 
-    def __init__(self, lock: Lock, wait: float | Unset | None) -> None:
+    def __init__(self, lock: Enterable[H], wait: float | Unset | None = UNSET) -> None:
         if wait is not UNSET:
             wait_seconds(wait)  # says now what is wrong with it
         self._lock = lock
         self._wait = wait
         self._block = Block()
 
-    def _unused(self) -> Lock:
+    def _unused(self) -> Enterable[H]:
         if self._block and self._block[-1].is_open:
             msg = (
                 f"this hold of {self._lock.name!r} is in use; call Lock.hold() once for each block"
@@ -586,7 +604,7 @@ class HoldContext:
             raise RuntimeError(msg)
         return self._lock
 
-    def __enter__(self) -> Hold:
+    def __enter__(self) -> H:
         lock, block = self._unused(), block_entered(self)
         block.append(hold := lock.enter(self._wait, block))
         self._block = block
@@ -596,10 +614,10 @@ class HoldContext:
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
         self._block.end(exc)
 
-    def __aenter__(self) -> Coroutine[Any, Any, Hold]:
+    def __aenter__(self) -> Coroutine[Any, Any, H]:
         return self._begin_ablock(block_entered(self, is_async=True))
 
-    async def _begin_ablock(self, block: Block) -> Hold:
+    async def _begin_ablock(self, block: Block) -> H:
         block.append(hold := await self._unused().aenter(self._wait, block))
         self._block = block
         if watch_loss(hold):

@@ -17,7 +17,6 @@ from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, Link, Unreachable, run_blocking
 from redis_locks.exceptions import AlreadyDone, AttemptsExhausted, LockBackendError, LockError
 from redis_locks.locks.contention import not_available
-from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol import acquire, lock_events
@@ -50,7 +49,7 @@ class Job(NamedTuple):
         """Return the job that is called `name` where it is asked for; see `server_name`."""
         return cls(server_name(name, "job"), terms, events)
 
-    def begin(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
+    def enter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Attempt:
         """Return an attempt, that of `block` if given.
 
         Blocks for up to `wait` seconds, see `acquire`.
@@ -61,7 +60,7 @@ class Job(NamedTuple):
             raise self._already_done(done)
         return run_blocking(self.acquire(side, self.terms.effective_wait(wait)))
 
-    async def abegin(
+    async def aenter(
         self, wait: float | Unset | None = UNSET, block: Block | None = None
     ) -> Attempt:
         """Return an attempt; suspends for up to `wait` seconds, see `acquire`."""
@@ -113,9 +112,8 @@ class Job(NamedTuple):
             LockLost: The lease ended before all receivers were told. The attempt counts.
             LockBackendError: Redis could not be asked.
         """
-        lease = self.lease(side)
-        request = lease.request
-        asking = _asking(side, lease)
+        attempt = self._asking(side)
+        lease, request = attempt.lease, attempt.lease.request
 
         async def on_locked(locked: Locked) -> None:
             holder = describe_holder(locked.claim)
@@ -128,13 +126,13 @@ class Job(NamedTuple):
         try:
             outcome = await begin(side.driver, request, self.terms, wait, on_locked)
         except (LockError, CancelledError) as error:
-            lease.leave(asking)  # what was asked for is taken back
+            lease.leave(attempt)  # what was asked for is taken back
             if isinstance(error, LockBackendError):
                 await self._tell(side, "error", attempt=0, error=error)
             raise
         if isinstance(outcome, Started):
-            return await self._start(side, lease, asking, outcome, wait)
-        lease.leave(asking)
+            return await self._start(side, attempt, outcome, wait)
+        lease.leave(attempt)
         if isinstance(outcome, Failed):
             last_error = outcome.last_error or None
             await self._tell(side, "exhausted", attempt=outcome.attempt, last_error=last_error)
@@ -143,26 +141,26 @@ class Job(NamedTuple):
             raise self._already_done(outcome)
         raise not_available(self.name, _refused(outcome), wait)
 
+    def _asking(self, side: Side) -> Attempt:
+        """Return an attempt that is yet to be asked for.
+
+        The block, if any, has it from now on: no interrupt leaves what is asked.
+        """
+        attempt = Attempt(side.backend, self.lease(side), self.terms, self.events)
+        if side.block is not None:
+            side.block.append(attempt)
+        return attempt
+
     async def _start(
-        self,
-        side: Side,
-        lease: Lease,
-        asking: Hold | None,
-        started: Started,
-        wait: float | None,
+        self, side: Side, attempt: Attempt, started: Started, wait: float | None
     ) -> Attempt:
-        begun, request = started.begun, lease.request
-        attempt: Attempt | None = None
+        begun, lease = started.begun, attempt.lease
         try:
             lease.win(started.deadline, begun.fencing_token, waited=started.waited)
-            attempt = Attempt(side.backend, lease, begun, request, self.terms, self.events)
-            if side.block is not None:
-                side.block.append(attempt)
+            attempt.begin(begun.attempt)
             # Before anybody is told: receivers may take longer than the lease. No acquire finds it,
             # but a search for deadlocks and a COMMIT must know of it.
             lease.begin_unfound(attempt, side.session.held, side.where)
-            if asking is not None:
-                asking.drop()  # the attempt goes on
             if lock_events.observer.count_hold("acquired", started.waited, lease):
                 await lease.tell_acquired(side.driver, wait)
             known = {"attempt": begun.attempt, "fencing_token": begun.fencing_token}
@@ -173,9 +171,8 @@ class Job(NamedTuple):
         except BaseException:
             # Interrupted before the caller got the attempt: end it here, else it would warn that it
             # was dropped without release.
-            if attempt is not None:
-                lease.leave(attempt)
-            await acquire.abandon(side.driver, request)
+            lease.leave(attempt)
+            await acquire.abandon(side.driver, lease.request)
             await side.driver.finish(tell_end(side.driver, lease))
             raise
         if attempt.is_lost:
@@ -197,14 +194,6 @@ class Job(NamedTuple):
         times = "once" if attempts == 1 else f"{attempts} times"
         msg = f"Job {self.name!r} has failed {times} and is not tried again; the last time: {why}"
         return AttemptsExhausted(msg, self.name, attempts, last_error)
-
-
-def _asking(side: Side, lease: Lease) -> Hold | None:
-    """Return what a block, if any, has until it has the attempt: no interrupt leaves that."""
-    if side.block is None:
-        return None
-    side.block.append(hold := Hold(side.backend, lease))
-    return hold
 
 
 def _refused(locked: Locked) -> Refused:

@@ -27,7 +27,6 @@ from redis_locks.locks.releases import Begun
 from redis_locks.locks.scope import Scope
 from redis_locks.locks.transactions import Kept, Taken, Transactions
 from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
-from redis_locks.protocol.store import Request
 from redis_locks.run_once import records
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.results import Verdict
@@ -49,24 +48,19 @@ class Attempt(Hold):
 
     ends_plainly = False
 
-    def __init__(
-        self,
-        backend: Backend,
-        lease: Lease,
-        begun: records.Begun,
-        request: Request,
-        terms: JobTerms,
-        events: RunEvents,
-    ) -> None:
+    def __init__(self, backend: Backend, lease: Lease, terms: JobTerms, events: RunEvents) -> None:
         super().__init__(backend, lease)
-        self.number = begun.attempt
-        """Which attempt at the job this is, from 1."""
-        self._request = request
+        self.number = 0
+        """Which attempt at the job this is, from 1; 0: it has yet to begin."""
         self._terms = terms
         self._events = events
         self._verdict: Verdict | None = None
         self._failure: LockError | None = None
         self._pending: _Pending | None = None
+
+    def begin(self, number: int) -> None:
+        """Note that the server has begun this attempt, which is the so-manieth at the job."""
+        self.number = number
 
     @property
     def max_attempts(self) -> int:
@@ -226,7 +220,8 @@ class Attempt(Hold):
         if verdict is None or self.lease.state is State.LOST:
             return await super().end_on(link)
         held = await records.finish(
-            link, verdict.script, self._request, self.number, self._terms.kept_ms, verdict.outcome
+            *(link, verdict.script, self.lease.request),
+            *(self.number, self._terms.kept_ms, verdict.outcome),
         )
         if not held and verdict.is_done:
             # Not the echo of a lost reply, unlike for a plain release: a repeated DONE finds its

@@ -44,7 +44,7 @@ from redis_locks.exceptions import (
     LockBackendError,
     LockNotAvailable,
 )
-from redis_locks.locks.lock import Side
+from redis_locks.locks.lock import HoldContext, Side
 from redis_locks.locks.with_blocks import (
     FIX_OF_FUNCTION,
     Block,
@@ -79,6 +79,8 @@ Function = Callable[..., Any]
 JobOfCall = Callable[[tuple[Any, ...], dict[str, Any]], Job]
 
 NOTHING_TO_DO = (AlreadyDone, AttemptsExhausted, LockNotAvailable)
+NOT_BEGUN = (*NOTHING_TO_DO, LockBackendError)
+"""What a call raises that begins no attempt."""
 
 
 class JobOptions(TypedDict, total=False):
@@ -218,13 +220,13 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         """
         refuse_in_loop("acquire()", "Await aacquire()")
         with suppress(*NOTHING_TO_DO):
-            return self._block_job().begin(wait)
+            return self._block_job().enter(wait)
         return None
 
     async def aacquire(self, *, wait: float | Unset | None = UNSET) -> Attempt | None:
         """Return an attempt, or None; like `acquire`, but suspends instead of blocking."""
         with suppress(*NOTHING_TO_DO):
-            return await self._block_job().abegin(wait)
+            return await self._block_job().aenter(wait)
         return None
 
     def __enter__(self) -> Attempt:
@@ -242,7 +244,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
             LockBackendError: Redis could not be asked.
         """
         block = block_entered(self)
-        block.append(attempt := self._block_job().begin(block=block))
+        attempt = self._block_job().enter(block=block)
         if not block.has_exit:
             self._blocks.push(block)
         return attempt
@@ -260,7 +262,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         return self._begin_ablock(block_entered(self, is_async=True))
 
     async def _begin_ablock(self, block: Block) -> Attempt:
-        block.append(attempt := await self._block_job().abegin(block=block))
+        attempt = await self._block_job().aenter(block=block)
         if watch_loss(attempt):
             await attempt.aend_block(None)
         if not block.has_exit:
@@ -346,10 +348,10 @@ def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Functio
         refuse_in_loop(f"{function!r}", FIX_OF_FUNCTION)
         job = job_of(args, kwargs)
         record = terms.record_of(job.name)
+        attempt: Attempt | None = None
 
         def work() -> Any:
-            with attempt.as_current():
-                value = function(*args, **kwargs)
+            value = function(*args, **kwargs)
             if isawaitable(value):
                 getattr(value, "close", lambda: None)()
                 msg = (
@@ -360,21 +362,17 @@ def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Functio
             return value
 
         try:
-            attempt = job.begin()
-        except (AlreadyDone, LockNotAvailable, LockBackendError) as error:
-            return _without_doing(error, terms, once)
-        except AttemptsExhausted:
-            # The process of the last attempt may have died between COMMIT and its verdict.
-            done = None if record is None else record.find()
-            if done is None:
-                raise
-            return terms.format.read(done)
-        with attempt:
-            value = work() if record is None else record.run(work)
-            if terms.store_result:
-                return attempt.done(value)
-            attempt.done()
-        return value
+            with HoldContext(job) as attempt:
+                with attempt.as_current():
+                    value = work() if record is None else record.run(work)
+                if terms.store_result:
+                    return attempt.done(value)
+                attempt.done()
+                return value
+        except NOT_BEGUN as error:
+            if attempt is not None:
+                raise  # the function's own, or that of the end
+            return _without_doing(error, job, once)
 
     return once
 
@@ -382,26 +380,40 @@ def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Functio
 def _asynchronous(function: Function, job_of: JobOfCall, terms: JobTerms) -> Function:
     @functools.wraps(function)
     async def once(*args: Any, **kwargs: Any) -> Any:
+        job = job_of(args, kwargs)
+        attempt: Attempt | None = None
         try:
-            attempt = await job_of(args, kwargs).abegin()
-        except (AlreadyDone, LockNotAvailable, LockBackendError) as error:
-            return _without_doing(error, terms, once)
-        async with attempt:
-            with attempt.as_current():
-                value = await function(*args, **kwargs)
-            if terms.store_result:
-                return await attempt.adone(value)
-            await attempt.adone()
-        return value
+            async with HoldContext(job) as attempt:
+                with attempt.as_current():
+                    value = await function(*args, **kwargs)
+                if terms.store_result:
+                    return await attempt.adone(value)
+                await attempt.adone()
+                return value
+        except NOT_BEGUN as error:
+            if attempt is not None:
+                raise  # the function's own, or that of the end
+            return _without_doing(error, job, once)
 
     return once
 
 
 def _without_doing(
-    error: AlreadyDone | LockNotAvailable | LockBackendError, terms: JobTerms, once: Function
+    error: AlreadyDone | AttemptsExhausted | LockNotAvailable | LockBackendError,
+    job: Job,
+    once: Function,
 ) -> Any:
+    """Return what a call returns that has begun no attempt, or raise."""
+    terms = job.terms
     if isinstance(error, AlreadyDone):
         return error.result
+    if isinstance(error, AttemptsExhausted):
+        # The process of the last attempt may have died between COMMIT and its verdict.
+        record = terms.record_of(job.name)
+        done = None if record is None else record.find()
+        if done is None:
+            raise error
+        return terms.format.read(done)
     retries = terms.on_conflict == "retry" or (terms.on_conflict is None and is_run_by_a_task(once))
     if isinstance(error, LockBackendError):
         if retries:

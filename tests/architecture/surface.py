@@ -87,7 +87,7 @@ RECEIVED: Final = {
 OURS: Final = "redis_locks"
 NOT_PUBLIC: Final = {
     "AsyncWatchingPipeline": "is_protected is_transaction leave link require_protection",
-    "Attempt": "__init__ answer as_current conclude roll_back",
+    "Attempt": "__init__ answer as_current begin roll_back",
     "FencedModelAdmin": "get_actions",
     "FencedQuerySet": "is_read_alone under_hold",
     "Hold": (

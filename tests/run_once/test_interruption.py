@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -11,6 +12,7 @@ from django.db import connection, transaction
 
 from redis_locks import run_once
 from tests.elsewhere import in_thread
+from tests.ledger.models import DoneJob
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
 from tests.support.interrupts import open_here, renewed, sweep, until_background_is_done
 from tests.support.world import PATIENCE
@@ -106,23 +108,55 @@ def test_cancelling_while_done_is_recorded_does_not_keep_it_from_being_recorded(
         assert "done" == tasks.status(job).state
 
 
+def block(name: str) -> None:
+    with run_once(name, lease=30):
+        pass
+
+
+@run_once("{name}", lease=30, store_result=True)
+def decorated(name: str) -> int:
+    return 1
+
+
+def in_a_transaction(name: str) -> None:
+    with transaction.atomic():
+        decorated(name)
+
+
+@run_once("{name}", lease=30, record=DoneJob)
+def recorded(name: str) -> None: ...
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.ci)])
-def test_after_an_interrupt_of_a_block_nobody_renews_it_and_another_attempt_may_begin_at_once(
-    step: int, name: str
+@pytest.mark.parametrize("work", [block, decorated, in_a_transaction, recorded])
+def test_no_interrupt_leaves_an_attempt_that_is_renewed_and_another_may_begin_at_once(
+    work: Callable[[str], object], step: int, name: str
 ) -> None:
     names = [name]
 
     def run() -> None:
         names.append(f"{name}:{len(names)}")
-        with run_once(names[-1], lease=30):
-            pass
+        work(names[-1])
 
     def check(where: str) -> None:
+        end_left_transaction()
         assert 0 == renewed(names[-1]) == open_here(names[-1]), where
         until_background_is_done()
         assert "running" != run_once(names[-1]).status().state, where
 
     sweep(run, step, check)
+
+
+def end_left_transaction() -> None:
+    """As Django does by closing the connection: its own `atomic` was interrupted at its start or end."""
+    if connection.in_atomic_block:
+        connection.in_atomic_block = connection.needs_rollback = False
+        connection.savepoint_ids.clear()
+        connection.atomic_blocks.clear()
+    if not connection.get_autocommit():
+        connection.rollback()
+        connection.set_autocommit(True)
 
 
 def test_a_wait_that_a_task_gives_up_is_no_interrupted_block(
@@ -194,9 +228,7 @@ def test_no_other_attempt_starts_before_commit_though_the_end_of_the_block_was_i
 
     def check(where: str) -> None:
         assert 0 == renewed(names[-1]) == open_here(names[-1]), where
-        if not connection.get_autocommit():  # as Django does at the end of a request
-            connection.rollback()
-            connection.set_autocommit(True)
+        end_left_transaction()
 
     sweep(run, step, check)
     assert {"failed", ends_as} == states
