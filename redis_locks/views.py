@@ -27,7 +27,7 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import Mode, varied
 from redis_locks.locks.scope import ScopeName
-from redis_locks.locks.with_blocks import Block, refuse_in_loop
+from redis_locks.locks.with_blocks import Block, BlockCall, refuse_in_loop
 from redis_locks.values.keys import UnusableName, validate_name
 from redis_locks.values.name_templates import NameTemplate, parse
 
@@ -206,12 +206,23 @@ class RedisLockMixin(View):
         """Handle the request, under the lock if its method is one of `lock_methods`."""
         if self.view_is_async:
             return self._dispatch_async(request, *args, **kwargs)  # type: ignore[return-value]
+        answer: HttpResponseBase = BlockCall(self._dispatch_in, Block.of_call())(
+            request, args, kwargs
+        )
+        return answer
+
+    def _dispatch_in(
+        self, block: Block, request: HttpRequest, args: Any, kwargs: Any
+    ) -> HttpResponseBase:
+        """Handle a sync request in `block`."""
         with ExitStack() as held:
-            answer = self._enter(held, request)
+            answer = self._enter(block, held, request)
             return super().dispatch(request, *args, **kwargs) if answer is None else answer
 
-    def _enter(self, held: ExitStack, request: HttpRequest) -> HttpResponseBase | None:
-        """Acquire the lock and open the transaction inside it.
+    def _enter(
+        self, block: Block, held: ExitStack, request: HttpRequest
+    ) -> HttpResponseBase | None:
+        """Acquire the lock, for `block`, and open the transaction inside it; `held` ends both.
 
         Or return the response to contention.
         """
@@ -219,7 +230,7 @@ class RedisLockMixin(View):
         if lock is not None:
             refuse_in_loop(f"{type(self).__name__}", "Make its handlers async")
             try:
-                self.hold = lock.enter(block=Block.of_call())  # which is the request
+                self.hold = lock.enter(block=block)
                 held.push(self.hold)
             except UnusableName as error:
                 raise Http404(str(error)) from error

@@ -37,7 +37,7 @@ from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks.entries import leave
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import Options, varied
-from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, Exit, refuse_in_loop
+from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, BlockCall, refuse_in_loop
 from redis_locks.values.keys import UnusableName
 
 Args = tuple[Any, ...]
@@ -117,13 +117,7 @@ class LockedFunction:
         except UnusableName as error:
             raise self._not_found(error, request) from error
         lock = self._lock(names, request)
-        block = Block.of_call()
-        # No variable has the exit during the call, and so no traceback keeps it: see `Exit`.
-        _, result = (
-            Exit(Block.end, block),
-            self._call_in(block, lock, request, view, args, kwargs),
-        )
-        return result
+        return BlockCall(self._call_in, Block.of_call())(lock, request, view, args, kwargs)
 
     def _call_in(
         self,

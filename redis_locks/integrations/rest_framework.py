@@ -19,6 +19,7 @@ from redis_locks.decorators.answers import is_answered
 from redis_locks.decorators.api_errors import api_error
 from redis_locks.decorators.view_calls import needs_lock, require_reached
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
+from redis_locks.locks.with_blocks import Block
 from redis_locks.values.keys import UnusableName
 from redis_locks.views import RedisLockMixin
 
@@ -114,8 +115,14 @@ class RedisLockAPIMixin(RedisLockMixin):
         """Handle the request; release the lock, if it was taken, after COMMIT."""
         if self.view_is_async:
             return super(RedisLockMixin, self).dispatch(request, *args, **kwargs)
-        with ExitStack() as self._held:
-            # Not our parent's, which takes the lock before the framework has looked at the request.
+        return super().dispatch(request, *args, **kwargs)
+
+    def _dispatch_in(
+        self, block: Block, request: HttpRequest, args: Any, kwargs: Any
+    ) -> HttpResponseBase:
+        """Let the framework look at the request before `initial` takes the lock."""
+        with ExitStack() as held:
+            self._block, self._held = block, held
             response: HttpResponseBase = super(RedisLockMixin, self).dispatch(
                 request, *args, **kwargs
             )
@@ -127,7 +134,7 @@ class RedisLockAPIMixin(RedisLockMixin):
         if self.view_is_async:
             self._lock_handler(request)
             return
-        answer = self._enter(self._held, request)
+        answer = self._enter(self._block, self._held, request)
         if answer is not None:
             raise _Answered(answer)
 

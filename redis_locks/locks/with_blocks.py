@@ -168,12 +168,12 @@ def _awaits_entering(operations: bytes, at: int) -> bool:
     return False
 
 
-class Exit(partial[Any]):
-    """What a statement calls at the end of its block; each block has one of its own.
+class BlockCall(partial[Any]):
+    """A call that is to hold what its block, the first argument, has: ``BlockCall(function, block)(...)``.
 
-    Only the statement refers to it. So it is gone as soon as the block has been left, even if an
-    interrupt comes before the first line of its end. From then on nobody renews the holds of the
-    block, although a traceback, or the variable after ``as``, may still refer to them.
+    Only the expression that calls it refers to it. So it is gone as soon as the call has ended, at
+    whatever line an interrupt has come. From then on nobody renews the holds of the block, although
+    a traceback, or a variable, may still refer to them.
     """
 
     __slots__ = ()
@@ -183,6 +183,15 @@ class Exit(partial[Any]):
         if block and not block[-1].kept:
             for hold in block:
                 hold.leave_behind()
+
+
+class Exit(BlockCall):
+    """What a statement calls at the end of its block; each block has one of its own.
+
+    Only the statement refers to it; see `BlockCall`.
+    """
+
+    __slots__ = ()
 
 
 class AsyncExit(Exit):

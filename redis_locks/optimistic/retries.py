@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from inspect import isawaitable
 from time import monotonic
@@ -23,11 +23,10 @@ from redis import exceptions as redis_errors
 
 from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
-from redis_locks.drivers.base import Driver, LinkBroken
+from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
-from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
-from redis_locks.locks.with_blocks import Block
+from redis_locks.locks.with_blocks import Block, BlockCall
 from redis_locks.optimistic import conflicts
 from redis_locks.optimistic.clients import Using, give_back, source_of
 from redis_locks.optimistic.operations import VOID, Applied, Operation
@@ -48,6 +47,7 @@ from redis_locks.optimistic.packets import (
     watching,
 )
 from redis_locks.optimistic.transaction import Transaction
+from redis_locks.values.interrupts import is_interrupt
 from redis_locks.values.keys import conflicts_key, operation_key
 
 _ELSEWHERE = (
@@ -68,7 +68,9 @@ MEMORY_SECONDS = 20.0
 """Seconds for which the server remembers an operation without an id, besides two reply timeouts."""
 
 
-async def transact(function: Callable[[Any], Any], plan: Transaction, *, suspends: bool) -> Any:
+def transact(
+    function: Callable[[Any], Any], plan: Transaction, *, suspends: bool
+) -> Coroutine[Any, Any, Any]:
     """Call `function` with a watching pipeline until what it queued is applied; return its value.
 
     `suspends`: whether it runs in a task, and not in a thread, which it blocks.
@@ -77,24 +79,7 @@ async def transact(function: Callable[[Any], Any], plan: Transaction, *, suspend
         TooMuchContention: Others kept changing what was watched; nothing was applied.
         LockBackendError: Redis did not answer; the text says whether anything may be applied.
     """
-    call = _Call(function, plan, suspends=suspends)
-    try:
-        while True:
-            try:
-                done = await call.attempt()
-            except Exception as error:
-                done = await call.after(error)
-                if done is None and call.failure is None:
-                    raise
-            if done is not None:
-                return done.value
-            if call.made >= plan.options.attempts or not await call.may_go_on():
-                return await call.give_up()
-    finally:
-        if call.hold is not None:
-            # What was written is safe without it.
-            with suppress(LockError):
-                await call.hold.arelease() if suspends else call.hold.release()
+    return _Call(function, plan, suspends=suspends).repeat()
 
 
 async def conflict_rates(
@@ -122,13 +107,12 @@ async def conflict_rates(
 
 class _Call:
     # What only a call has whose first attempt was not applied.
-    hold: Hold | None = None
-    """The lock that was taken."""
     made = 0
     """How many attempts were made."""
     failure: Exception | None = None
     """Why the last attempt ended without an answer; None if it met a conflict."""
     _conflicts = 0
+    _has_lock = False
     _refused: LockError | None = None
     _sent: float | None = None
     """When the first EXEC was sent that went unanswered, so that it is in doubt; None: there is
@@ -151,31 +135,60 @@ class _Call:
         self._marker = bulk(marker)
         self._started = 0.0
 
-    async def may_go_on(self) -> bool:
-        """Acquire the lock if it is time to, else pause.
-
-        False if the lock could not be acquired.
-        """
-        plan = self._plan
-        wanted = plan.escalate_to if self._conflicts >= plan.options.escalate_after else None
-        if wanted is None or self.hold is not None:
+    async def repeat(self) -> Any:
+        """Make attempts until one is applied, and return its value; see `transact`."""
+        while True:
+            try:
+                done = await self.attempt()
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                done = await self.after(error)
+                if done is None and self.failure is None:
+                    raise
+            if done is not None:
+                return done.value
+            if self.made >= self._plan.options.attempts:
+                return await self.give_up()
+            if (wanted := self._lock_wanted()) is not None:
+                return await self._escalate(wanted)
             await self._pause()
-            return True
+
+    def _lock_wanted(self) -> str | None:
+        """Return the lock to take before the next attempt; None: none, or it has it."""
+        escalates = self._conflicts >= self._plan.options.escalate_after and not self._has_lock
+        return self._plan.escalate_to if escalates else None
+
+    async def _escalate(self, name: str) -> Any:
+        """Acquire the lock `name`, and make the other attempts under it; see `repeat`."""
         # Not until a transaction of the database around it ends: the lock only keeps others from
         # trying.
-        lock = Lock(
-            wanted, wait=plan.options.wait, using=plan.lock_using, label=plan.label, scope="block"
-        )
+        options = self._plan.options
+        using, label = self._plan.lock_using, self._plan.label
+        lock = Lock(name, wait=options.wait, using=using, label=label, scope="block")
+        block = Block.of_call()
+        if self._suspends:  # not by a statement, in which a loss would cancel the task
+            return await self._repeat_under(block, lock)
+        return BlockCall(self._run_under, block)(lock)
+
+    def _run_under(self, block: Block, lock: Lock) -> Any:
+        return run_blocking(self._repeat_under(block, lock))
+
+    async def _repeat_under(self, block: Block, lock: Lock) -> Any:
+        """Let `block` have the lock, and make the other attempts; or give up without it."""
+        suspends = self._suspends
         try:
-            # That of the transaction: in that of a statement a loss would cancel the task.
-            block = Block.of_call()
-            self.hold = (
-                await lock.aenter(block=block) if self._suspends else lock.enter(block=block)
-            )
+            hold = await lock.aenter(block=block) if suspends else lock.enter(block=block)
         except LockError as refused:
             self._refused = refused
-            return False
-        return True
+            return await self.give_up()
+        self._has_lock = True
+        try:
+            return await self.repeat()
+        finally:
+            # What was written is safe without it.
+            with suppress(LockError):
+                await hold.arelease() if suspends else hold.release()
 
     async def _pause(self) -> None:
         doubled = 2.0 ** min(self.made, 10)

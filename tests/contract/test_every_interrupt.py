@@ -10,10 +10,18 @@ import pytest
 import redis
 from django.db import connection, transaction
 from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.test import RequestFactory
+from django.views import View
+from rest_framework.response import Response
+from rest_framework.views import APIView
 
-from redis_locks import Hold, Lock, LockNotHeld, inspection, redis_lock
+from redis_locks import Hold, Lock, LockNotHeld, inspection, optimistic, redis_lock
+from redis_locks.integrations.rest_framework import RedisLockAPIMixin
+from redis_locks.optimistic import WatchingPipeline
 from redis_locks.rows import lock_rows
 from redis_locks.signals import lock_contended
+from redis_locks.views import RedisLockMixin
 from tests.ledger.models import Counter
 from tests.support.interrupts import (
     KINDS,
@@ -161,6 +169,51 @@ def decorated(lock: Lock) -> Run:
     return run
 
 
+def view(lock: Lock) -> Run:
+    class Locked(RedisLockMixin, View):
+        lock_name, lock_lease = lock.name, LEASE
+
+        def post(self, _request: object) -> HttpResponse:
+            body()
+            return HttpResponse()
+
+    handle, request = Locked.as_view(), RequestFactory().post("/")
+    return lambda: handle(request)
+
+
+def view_of_an_api(lock: Lock) -> Run:
+    class Locked(RedisLockAPIMixin, APIView):
+        lock_name, lock_lease = lock.name, LEASE
+
+        def post(self, _request: object) -> Response:
+            body()
+            return Response()
+
+    handle, request = Locked.as_view(), RequestFactory().post("/")
+    return lambda: handle(request)
+
+
+def escalated(lock: Lock) -> Run:
+    key = f"{lock.name}:watched"
+
+    def run() -> None:
+        def change(pipe: WatchingPipeline) -> None:
+            if conflicts:
+                conflicts.pop()
+                optimistic.run(increment, key)
+            increment(pipe)
+            body()
+
+        def increment(pipe: WatchingPipeline) -> None:
+            pipe.multi()
+            pipe.incr(key)
+
+        conflicts = [None]
+        optimistic.run(change, key, escalate_to=lock.name, escalate_after=1, attempts=3)
+
+    return run
+
+
 def acquired(lock: Lock) -> Run:
     def run() -> None:
         hold = lock.acquire()
@@ -277,6 +330,8 @@ SHAPES = [
     upgraded,
     committed,
     decorated,
+    view,
+    view_of_an_api,
     around_a_transaction,
     in_a_transaction,
     in_a_nested_transaction,
@@ -353,6 +408,14 @@ def test_no_interrupt_of_an_acquire_that_waits_leaves_a_lock(
     kind: type[BaseException], shape: Shape, step: int, lock: Lock, client: redis.Redis
 ) -> None:
     interrupt_each(shape, step, lock, client, kind)
+
+
+@pytest.mark.parametrize("step", [STEP, pytest.param(17, marks=pytest.mark.ci)])
+@RAISES
+def test_no_interrupt_of_an_optimistic_transaction_leaves_the_lock_that_it_escalated_to(
+    kind: type[BaseException], step: int, lock: Lock, client: redis.Redis
+) -> None:
+    interrupt_each(escalated, step, lock, client, kind)
 
 
 def test_a_block_whose_end_is_interrupted_leaves_its_lock_to_the_transaction(

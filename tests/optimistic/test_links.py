@@ -15,7 +15,7 @@ from redis_locks import optimistic
 from redis_locks.testing.server import EmbeddedServer
 from tests.optimistic.sides import Adding, Pipe, Side
 from tests.support.children import in_a_child
-from tests.support.interrupts import sweep
+from tests.support.interrupts import KINDS, sweep
 
 
 @pytest.fixture
@@ -263,8 +263,9 @@ def test_a_forked_child_has_connections_of_its_own(name: str) -> None:
     assert 3 == optimistic.run(add, name)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_interrupt_at_any_step_applies_it_once_at_most_and_leaves_nothing_behind(
-    client: redis.Redis, name: str
+    kind: type[BaseException], client: redis.Redis, name: str
 ) -> None:
     """No connection that watches still is given to somebody else, nor one on which a reply is on its way."""
     found: list[int] = []
@@ -287,7 +288,7 @@ def test_an_interrupt_at_any_step_applies_it_once_at_most_and_leaves_nothing_beh
         assert found[-1] + 2 == run(), where
         assert found[-1] + 2 == int(client.get(name) or 0), where
 
-    sweep(run, 3, check)
+    sweep(run, 3, check, kind=kind)
 
 
 def test_a_client_that_packs_commands_in_its_own_way_is_refused(side: Side, name: str) -> None:
