@@ -14,6 +14,7 @@ from redis_locks.protocol.lock_events import CountedLease, HoldKind, Kind, LockE
 from redis_locks.signals import LOCK_SIGNALS
 from redis_locks.values.histogram import bucket_of
 from redis_locks.values.interrupts import is_interrupt, raise_interrupt
+from redis_locks.values.keys import MANY_NAMES
 
 if TYPE_CHECKING:
     from redis_locks.protocol.plans import Plan
@@ -99,7 +100,7 @@ class Teller:
         counter = self.statistics
         if counter is not None and counter.listens(kind):
             counter.pending.append((kind, (server, names), bucket_of(seconds) if seconds else None))
-            if len(counter.pending) >= counter.most:
+            if len(counter.pending) >= counter.most or len(names) > MANY_NAMES:
                 counter.catch_up()
             if kind in _NOTED or (
                 kind in FREQUENT
@@ -127,7 +128,7 @@ class Teller:
                 at = lease.since if kind == "acquired" else lease.since + seconds
                 note = kind, plan, lease.session.unit, at, seconds, lease.fencing_token
                 counter.hold_notes.append(note)
-            if len(pending) >= counter.most:
+            if len(pending) >= counter.most or plan.is_large:
                 counter.catch_up()
             if kind == "lost" or (kind == "contended" and plan not in counter.noted):
                 return True

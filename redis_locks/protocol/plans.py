@@ -22,7 +22,7 @@ from redis_locks.protocol.store import (
 )
 from redis_locks.scripts import Script
 from redis_locks.values import identity
-from redis_locks.values.keys import Keys
+from redis_locks.values.keys import MANY_NAMES, Keys
 
 _FEW_KEYS: Final = 4
 """Packets with more keys are packed each time: what is remembered would be large."""
@@ -145,6 +145,7 @@ class Plan:
             "_ask",
             "_end",
             "_locks",
+            "is_large",
             "keys",
             "name",
             "names",
@@ -166,6 +167,8 @@ class Plan:
         is_found: bool = True,
     ) -> None:
         self.terms, self.names, self.keys, self.reads = terms, names, keys, reads
+        self.is_large = len(names) > MANY_NAMES
+        """Whether thousands of them are too much to keep."""
         self.name = name or ", ".join(names)
         server = terms.backend
         self.places = tuple([(server, each) for each in names]) if is_found else ()

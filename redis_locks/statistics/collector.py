@@ -272,8 +272,10 @@ class Collector:
     def _note_hold(self, note: HoldNote) -> None:
         """Note that a hold has begun or ended."""
         kind, plan, *_ = note
-        is_enough = self._keep(plan.terms.description, plan.names, kind, note)
-        if is_enough and kind == "acquired" and len(self.noted) < MOST_NAMES_KEPT:
+        kept = _note_of(*note) if plan.is_large else note  # which would keep the plan
+        is_enough = self._keep(plan.terms.description, plan.names, kind, kept)
+        has_room = len(self.noted) < MOST_NAMES_KEPT and not plan.is_large
+        if is_enough and kind == "acquired" and has_room:
             self.noted.add(plan)
 
     def _keep(self, server: str, names: Iterable[str], kind: str, note: Note | HoldNote) -> bool:

@@ -23,6 +23,9 @@ MAX_SET = 1000
 MOST_KEPT = 4
 """Most keys of one call that a process remembers; the keys of large sets would fill its memory."""
 
+MANY_NAMES = 16
+"""Most names of a set that waits to be counted; thousands of larger ones would fill the memory."""
+
 Keys = tuple[bytes, ...]
 """What a script gets as KEYS: the partition's index, then the hash of each lock of a set."""
 

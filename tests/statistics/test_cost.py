@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from statistics import median
 
 import pytest
@@ -39,3 +40,18 @@ def test_statistics_add_at_most_a_twentieth(private_server: EmbeddedServer) -> N
     ratio = median(ratios)
     print(f"statistics: {ratio:.3f} of the CPU time without")  # noqa: T201
     assert ratio <= MOST
+
+
+def test_large_sets_are_not_kept_until_the_statistics_are_sent(counted: None) -> None:
+    """One of them takes more than 100 kB."""
+    tracemalloc.start()
+    try:
+        for number in range(22):
+            if number == 2:  # connected, and its names known
+                before, _ = tracemalloc.get_traced_memory()
+            with Lock(*map(str, range(900))):
+                pass
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 1_000_000

@@ -33,7 +33,8 @@ def count_hold(
 
 @lru_cache
 def _plan(name: str, server: str) -> Any:
-    return _Plan(names=(name,), terms=SimpleNamespace(description=server, label=None))
+    terms = SimpleNamespace(description=server, label=None)
+    return _Plan(names=(name,), terms=terms, is_large=False)
 
 
 class _Plan(SimpleNamespace):
