@@ -18,14 +18,16 @@ from redis_locks.locks.hold_errors import (
     lost,
     refuse_upgrading,
     released,
-    require_no_own_sharer,
     require_no_rows,
 )
 from redis_locks.locks.releases import end
+from redis_locks.locks.self_waits import around, refuse_waiting_for_itself
 from redis_locks.protocol import acquire, replication, store
+from redis_locks.protocol.callers import session
 from redis_locks.protocol.lease import NOT_KNOWN, Lease
 from redis_locks.protocol.retry import persist
 from redis_locks.protocol.store import Refused, Request, Won
+from redis_locks.values.modes import Taken
 
 
 async def upgrade(
@@ -35,7 +37,12 @@ async def upgrade(
 
     Raises as `Hold.upgrade`.
     """
-    require_no_own_sharer(lease)
+    backend, names = lease.server(), frozenset(lease.names)
+    refuse_waiting_for_itself(
+        around(session(), backend, names, lambda other: not (other is lease or other.is_unguarded)),
+        Taken(backend, names, "exclusive"),
+        advice="take them together, or upgrade when that hold has ended",
+    )
     try:
         return await _upgrade(driver, lease, token, seconds)
     except LockLost:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NoReturn, Protocol
 
 from redis_locks.exceptions import LockBackendError, LockError, LockLost, LockNotHeld
-from redis_locks.protocol.callers import session
-from redis_locks.protocol.lease import FORCE_RELEASED, STACK, Lease
+from redis_locks.protocol.lease import FORCE_RELEASED, Lease
 from redis_locks.values import identity
 
 
@@ -82,25 +81,6 @@ def refuse_upgrading(lease: Lease) -> NoReturn:
     """Raise LockError, as the lease is being upgraded."""
     msg = f"The hold of lock {lease.name!r} is being upgraded, by another thread or task; wait for that"
     raise LockError(msg)
-
-
-def require_no_own_sharer(lease: Lease) -> None:
-    """Raise LockError if a block around the caller shares one of the locks, too: an upgrade would wait for its end."""
-    held = session().held
-    for other in list(held.open):
-        shared = [name for name in lease.names if other.has(lease.server, name)]
-        if (
-            shared
-            and other is not lease
-            and other.is_held
-            and not other.is_unguarded
-            and other.is_around(held, STACK)
-        ):
-            msg = (
-                f"The upgrade of {lease.name!r} would wait for its own thread or task, which shares {shared[0]!r} by its "
-                f"hold of {other.name!r}. Take them together, or upgrade when that hold has ended"
-            )
-            raise LockError(msg)
 
 
 def require_no_rows(lease: Lease) -> None:

@@ -19,13 +19,14 @@ from redis_locks.locks.contention import not_available
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.hold_errors import require_closing
-from redis_locks.locks.nesting import own_hold, reenter
+from redis_locks.locks.nesting import reenter
 from redis_locks.locks.options import LockOptions, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
 from redis_locks.locks.releases import give_back, may_proceed
 from redis_locks.locks.scope import Scope
+from redis_locks.locks.self_waits import own_hold
 from redis_locks.locks.timeouts import bounded
-from redis_locks.locks.transactions import Keepers, Taken
+from redis_locks.locks.transactions import Keepers
 from redis_locks.locks.with_blocks import (
     Block,
     CalledBlocks,
@@ -44,6 +45,7 @@ from redis_locks.protocol.retry import at_last, bounds
 from redis_locks.protocol.store import Refused
 from redis_locks.values.durations import wait_seconds
 from redis_locks.values.keys import MOST_KEPT, validate_names
+from redis_locks.values.modes import Taken
 
 
 class Side:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from sys import exception
 from threading import local
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from redis_locks.exceptions import LockError
 from redis_locks.protocol.callers import open_around
-from redis_locks.values import modes
+from redis_locks.values.modes import Taken
 
 if TYPE_CHECKING:
     from redis_locks.connections.backends import Backend
@@ -41,39 +41,6 @@ ENDS: Final = (
 _NAME: Final = "_redis_locks_transactions"
 
 Undo = Callable[[list[Any]], None]
-
-
-class Taken(NamedTuple):
-    """Which locks a hold is of, and how it holds them; of `intents` it has the intent only.
-
-    What is taken as a "job" stands in for no lock, nor the other way round.
-    """
-
-    backend: Backend
-    names: frozenset[str]
-    mode: str
-    intents: frozenset[str] = frozenset()
-    kind: Literal["lock", "job"] = "lock"
-
-    def mode_of(self, name: str) -> str:
-        """Return how one of the locks is held."""
-        return modes.intent(self.mode) if name in self.intents else self.mode
-
-    def covers(self, other: Taken) -> bool:
-        """Whether a holder of this has `other` as well."""
-        return (
-            self.backend is other.backend
-            and self.kind == other.kind
-            and self.names >= other.names
-            and all(modes.covers(self.mode_of(name), other.mode_of(name)) for name in other.names)
-        )
-
-    def excludes(self, other: Taken) -> bool:
-        """Whether `other` can surely not be held beside this."""
-        return self.backend is other.backend and any(
-            modes.excludes(self.mode_of(name), other.mode_of(name))
-            for name in self.names & other.names
-        )
 
 
 class Kept:

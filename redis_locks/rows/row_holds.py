@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Side
-from redis_locks.locks.nesting import around, nested_hold, refuse_waiting_for_itself, taken_by
-from redis_locks.locks.transactions import Keepers, Taken
+from redis_locks.locks.nesting import nested_hold
+from redis_locks.locks.self_waits import around, refuse_waiting_for_itself, taken_by
+from redis_locks.locks.transactions import Keepers
 from redis_locks.protocol.lease import Lease
 from redis_locks.rows.names import Row
 from redis_locks.rows.sets import RowHold, models_of
 from redis_locks.values import modes
+from redis_locks.values.modes import Taken
 
 
 class RowHolds:

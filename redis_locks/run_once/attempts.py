@@ -25,13 +25,14 @@ from redis_locks.locks.hold import Hold
 from redis_locks.locks.hold_errors import lost, require_held
 from redis_locks.locks.releases import Begun
 from redis_locks.locks.scope import Scope
-from redis_locks.locks.transactions import Kept, Taken, Transactions
+from redis_locks.locks.transactions import Kept, Transactions
 from redis_locks.protocol.lease import NOT_KNOWN, Lease, State
 from redis_locks.run_once import records
 from redis_locks.run_once.events import Kind, RunEvent, RunEvents, tell
 from redis_locks.run_once.results import Verdict
 from redis_locks.run_once.terms import JobTerms
 from redis_locks.values import identity
+from redis_locks.values.modes import Taken
 
 _current: ContextVar[Attempt] = ContextVar("redis_locks_attempt")
 

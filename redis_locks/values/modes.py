@@ -6,7 +6,7 @@ each other if their strengths, from 1 to 4, add up to more than 4.
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 RowMode = Literal["key_share", "shared", "no_key", "exclusive"]
 """How a row, or all rows of a model, can be held; the weakest first."""
@@ -62,3 +62,36 @@ def covers(mode: str, other: str) -> bool:
 def _strength(mode: str) -> int:
     # A permit excludes all that is none.
     return _STRENGTH.get(mode.removeprefix(_INTENT), len(_STRENGTH))
+
+
+class Taken(NamedTuple):
+    """Which locks a hold is of, and how it holds them; of `intents` it has the intent only.
+
+    What is taken as a "job" stands in for no lock, nor the other way round.
+    """
+
+    backend: Any
+    """The server of the locks."""
+    names: frozenset[str]
+    mode: str
+    intents: frozenset[str] = frozenset()
+    kind: Literal["lock", "job"] = "lock"
+
+    def mode_of(self, name: str) -> str:
+        """Return how one of the locks is held."""
+        return intent(self.mode) if name in self.intents else self.mode
+
+    def covers(self, other: Taken) -> bool:
+        """Whether a holder of this has `other` as well."""
+        return (
+            self.backend is other.backend
+            and self.kind == other.kind
+            and self.names >= other.names
+            and all(covers(self.mode_of(name), other.mode_of(name)) for name in other.names)
+        )
+
+    def excludes(self, other: Taken) -> bool:
+        """Whether `other` can surely not be held beside this."""
+        return self.backend is other.backend and any(
+            excludes(self.mode_of(name), other.mode_of(name)) for name in self.names & other.names
+        )

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 
 from redis_locks import (
     Hold,
@@ -77,7 +78,7 @@ def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
 
 
 WOULD_WAIT_FOR_ITSELF = (
-    "would wait for its own thread or task, which shares '.*:both'.*that hold has ended"
+    "would wait for its own thread or task, which holds '.*:both, .*that hold has ended"
 )
 
 
@@ -110,6 +111,20 @@ def test_so_it_is_in_async_blocks(name: str) -> None:
 
     with pytest.raises(LockError, match="would wait for its own thread or task"):
         asyncio.run(refused())
+
+
+def test_so_it_is_if_the_task_that_waits_for_this_call_has_the_block(name: str) -> None:
+    def upgrade() -> None:
+        with Lock(name, f"{name}:more", mode="shared") as hold:
+            hold.upgrade(wait=PATIENCE)
+
+    async def refused() -> None:
+        async with Lock(name, mode="shared"):
+            await sync_to_async(upgrade)()
+
+    with pytest.raises(LockError, match="would wait for its own thread or task") as caught:
+        asyncio.run(refused())
+    assert type(caught.value) is LockError
 
 
 def test_an_upgrade_waits_for_a_hold_of_its_own_thread_that_has_no_block(name: str) -> None:
