@@ -61,6 +61,7 @@ from redis_locks.run_once.events import RunEvents
 from redis_locks.run_once.status import RunStatus
 from redis_locks.run_once.terms import JobTerms, OnConflict
 from redis_locks.values.arguments import refuse_unknown
+from redis_locks.values.keys import validate_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -302,7 +303,7 @@ class run_once(RunEvents, Generic[Otherwise]):  # noqa: N801 - used as a decorat
         if not isinstance(self._name_source, str):
             msg = f"{self!r} names its job after a function; a block needs run_once('name')"
             raise TypeError(msg)
-        return Job.of_call(self._name_source, self._terms, self)
+        return Job.of_call(validate_name(self._name_source), self._terms, self)
 
     def _block_job(self) -> Job:
         if self._terms.record is not None:

@@ -79,6 +79,8 @@ def validate_name(name: object, *, argument: str = "name") -> str:
             "an f-string"
         )
         raise TypeError(msg)
+    if not isinstance(name, ServerName):
+        name = str.__str__(name)  # an Enum, which is equal to it, may be written as another text
     if not name:
         msg = (
             f"{argument} must not be empty: an empty name would make unrelated code share one lock"

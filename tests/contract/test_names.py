@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from enum import Enum
+
+import pytest
 import redis
 
-from redis_locks import Lock, inspection
+from redis_locks import Hold, Lock, Semaphore, inspection, redis_lock, run_once
 from tests.support import stored
 from tests.support.world import Observer, World, held, keys_of
 
@@ -33,3 +37,24 @@ def test_any_text_is_just_a_name(
         for key in client.scan_iter()
         if name.encode() in key and not key.startswith(b"redis_locks{0}:")
     ]
+
+
+@pytest.mark.parametrize(
+    "acquire",
+    [
+        lambda name: Lock(name).acquire(),
+        lambda name: Lock("first", name).acquire(),
+        lambda name: redis_lock(name).acquire(),
+        lambda name: Semaphore(name, 2).acquire(),
+        lambda name: run_once(name).acquire(),
+    ],
+    ids=["lock", "set", "redis_lock", "semaphore", "run_once"],
+)
+def test_a_name_that_is_an_enum_is_the_text_it_is_equal_to(
+    acquire: Callable[[str], Hold], name: str
+) -> None:
+    """Its `__format__` gives another text, so processes would have locked by two names."""
+    kind = Enum("Kind", {"A": name}, type=str)
+    with acquire(kind.A):
+        assert name in inspection.names()
+        assert str(kind.A) not in inspection.names()
