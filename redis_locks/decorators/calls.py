@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from inspect import Parameter
-from typing import Any
+from types import AsyncGeneratorType, GeneratorType
+from typing import Any, Final
 
 from asgiref.sync import iscoroutinefunction
 
@@ -138,6 +140,27 @@ def check_function(function: object, decorator: str, *, of_class: str, of_genera
         return
     msg = f"{decorator} cannot decorate {what}: {advice}"
     raise TypeError(msg)
+
+
+async def _nothing() -> AsyncIterator[None]:
+    yield
+
+
+_RUNS_LATER: Final = (
+    *(GeneratorType, AsyncGeneratorType),
+    *(type(contextmanager(lambda: iter(()))()), type(asynccontextmanager(_nothing)())),
+)
+"""What a call of a generator function returns, or of one that is made a context manager."""
+
+
+def refuse_generator(result: object, function: object, decorator: str) -> None:
+    """Raise TypeError if `function` returned a generator, or a context manager made of one."""
+    if isinstance(result, _RUNS_LATER):
+        msg = (
+            f"{decorator}: {function!r} returned a generator, whose code runs after the call. "
+            f"Use a `with {decorator}(...)` block inside the generator"
+        )
+        raise TypeError(msg)
 
 
 def check_name(name: object, decorator: str) -> None:

@@ -22,7 +22,7 @@ from redis_locks.decorators.atomic_requests import (
     leave_to,
     refuse_async_transaction,
 )
-from redis_locks.decorators.calls import Names, NamesRenderer, with_signature
+from redis_locks.decorators.calls import Names, NamesRenderer, refuse_generator, with_signature
 from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.task_queues import requeue
 from redis_locks.decorators.view_calls import (
@@ -144,14 +144,16 @@ class LockedFunction:
             else:
                 with RequestTransaction(request, self.owner):
                     result = self.function(*args, **kwargs)
-            if not isinstance(result, _PLAIN) and isawaitable(result):
-                if not hold.kept:
-                    leave(hold.parts)  # whoever awaits it may be somebody else
-                held = ExitStack()  # which releases once
-                held.push(hold)
-                until_done = hold_until_done(result, held)
-                block.clear()
-                return until_done
+            if not isinstance(result, _PLAIN):
+                if isawaitable(result):
+                    if not hold.kept:
+                        leave(hold.parts)  # whoever awaits it may be somebody else
+                    held = ExitStack()  # which releases once
+                    held.push(hold)
+                    until_done = hold_until_done(result, held)
+                    block.clear()
+                    return until_done
+                refuse_generator(result, self.function, "redis_lock")
         except BaseException as error:
             hold.end_block(error)
             raise
@@ -204,7 +206,9 @@ class LockedFunction:
             except LockBackendError as error:
                 answered = request if self._responds(lock) else None
                 return await self._aanswer(error, answered, view, args, kwargs)
-            return await _awaited(self.function(*args, **kwargs))
+            result = await _awaited(self.function(*args, **kwargs))
+            refuse_generator(result, self.function, "redis_lock")
+            return result
 
     def _conflict(self, error: LockNotAvailable, args: Args, kwargs: Kwargs) -> Any:
         """Return what `on_conflict` says, or raise."""

@@ -29,6 +29,7 @@ from redis_locks.decorators.calls import (
     is_async,
     one_name_of,
     own_name,
+    refuse_generator,
     with_signature,
 )
 from redis_locks.decorators.task_queues import (
@@ -360,6 +361,7 @@ def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Functio
                     "async function"
                 )
                 raise TypeError(msg)
+            refuse_generator(value, function, "run_once")
             return value
 
         try:
@@ -387,6 +389,7 @@ def _asynchronous(function: Function, job_of: JobOfCall, terms: JobTerms) -> Fun
             async with HoldContext(job) as attempt:
                 with attempt.as_current():
                     value = await function(*args, **kwargs)
+                    refuse_generator(value, function, "run_once")
                 if terms.store_result:
                     return await attempt.adone(value)
                 await attempt.adone()

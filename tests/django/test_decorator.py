@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.exceptions import SynchronousOnlyOperation
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy
@@ -255,6 +257,10 @@ def generator() -> Iterator[int]:
     yield 1
 
 
+def traced(function: Callable[[], object]) -> Callable[[], object]:
+    return lambda: function()  # noqa: PLW0108 - as any decorator would
+
+
 class Celery:
     def __call__(self) -> None: ...
 
@@ -279,6 +285,20 @@ class Plain:
 def test_what_cannot_be_locked_is_refused_with_advice(target: Any, advice: str) -> None:
     with pytest.raises(TypeError, match=advice):
         redis_lock("name")(target)
+
+
+@pytest.mark.parametrize("decorate", [redis_lock, run_once])
+@pytest.mark.parametrize("made", [traced(generator), contextmanager(generator)])
+def test_a_generator_that_would_run_without_the_lock_is_refused(
+    decorate: Any, made: Callable[[], object], name: str
+) -> None:
+    async def later() -> object:
+        return made()
+
+    for call in (decorate(name)(made), async_to_sync(decorate(f"{name}:async")(later))):
+        with pytest.raises(TypeError, match=f"Use a `with {decorate.__name__}"):
+            call()
+    assert is_free(name)
 
 
 BARE = (
