@@ -44,8 +44,9 @@ def for_calls_of(function: Callable[..., object], *sources: object) -> NamesRend
     if name is None:
         fixed = (validate_name(_own_name_of_lock(function)),)
         return lambda args, kwargs: fixed  # noqa: ARG005 - a NamesRenderer
-    if all(isinstance(source, str) for source in sources):
-        renderers = [_template_renderer(function, parse(str(source))) for source in sources]
+    templates = [source for source in sources if isinstance(source, str)]
+    if len(templates) == len(sources):
+        renderers = [_template_renderer(function, parse(template)) for template in templates]
         if len(renderers) == 1:
             (only,) = renderers
             return lambda args, kwargs: (only(args, kwargs),)

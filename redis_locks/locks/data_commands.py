@@ -43,14 +43,15 @@ def words_of(command: Any, argument: str) -> list[bytes | str]:
 
 def text_of(word: object, argument: str) -> bytes | str:
     """Return a word of a command as text or bytes; raises TypeError if it is neither, and no number."""
-    if type(word) is int:
-        return str(word)
+    # Not `str(word)`, which is another text for an Enum.
+    if isinstance(word, str):
+        return str.__str__(word)
     if isinstance(word, bytes):
         return word
-    if not isinstance(word, (str, int, float)) or isinstance(word, bool):
+    if not isinstance(word, (int, float)) or isinstance(word, bool):
         msg = f"a word of a command in {argument} must be a string, bytes or a number, not {word!r}"
         raise TypeError(msg)
-    return str(word)
+    return int.__repr__(word) if isinstance(word, int) else float.__repr__(word)
 
 
 def to_bytes(text: bytes | str) -> bytes:

@@ -44,9 +44,9 @@ from redis_locks.optimistic.signatures import (
 from redis_locks.optimistic.transaction import (
     FirstPacket,
     Transaction,
+    checked_keys,
     checked_using,
     options_of,
-    require_keys,
 )
 from redis_locks.values import arguments
 from redis_locks.values.keys import validate_name
@@ -212,21 +212,22 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     @staticmethod
     def _plan(function: object, keys: tuple[str, ...], options: RunOptions) -> Transaction:
         """Return the transaction that `run` runs: nothing of it is a template."""
-        watched = (*keys, *several(options.get("watch", ())))
-        require_keys(watched)
-        options["watch"] = watched
+        options["watch"] = watched = checked_keys((*keys, *several(options.get("watch", ()))))
         rule = optimistic(**options)
-        for argument in ("operation_id", "escalate_to"):
-            if (name := options.get(argument)) is not None:
-                validate_name(name, argument=argument)
+        operation_id, escalate_to = (
+            validate_name(options[argument], argument=argument)
+            if options.get(argument) is not None
+            else None
+            for argument in ("operation_id", "escalate_to")
+        )
         first_packet = FirstPacket.of(watched, plain_reads(options.get("read", ())))
         return Transaction(
             rule._options,
             rule._using,
             first_packet,
             label(function),
-            options.get("operation_id"),
-            options.get("escalate_to"),
+            operation_id,
+            escalate_to,
         )
 
     @staticmethod

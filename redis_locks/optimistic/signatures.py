@@ -13,7 +13,7 @@ from redis_locks.drivers.server_link import pack_words
 from redis_locks.locks.data_commands import Command, checked_commands
 from redis_locks.locks.reads import plain_reads
 from redis_locks.optimistic.packets import bulk, watching
-from redis_locks.optimistic.transaction import FirstPacket, Reads, names_of, require_keys, tag_of
+from redis_locks.optimistic.transaction import FirstPacket, Reads, checked_keys, names_of, tag_of
 from redis_locks.values.keys import validate_name
 
 Args = tuple[Any, ...]
@@ -153,9 +153,7 @@ def _keys_of(transaction: Callable[..., Any], watch: Watch) -> Callable[[Args, K
         return _renderer(transaction, "watch", *_templates(watch))
 
     def keys(args: Args, kwargs: Kwargs) -> Keys:
-        watched = several(watch(*args, **kwargs))
-        require_keys(watched)
-        return watched
+        return checked_keys(several(watch(*args, **kwargs)))
 
     return keys
 

@@ -145,9 +145,8 @@ class Transaction:
         return self.using if isinstance(self.using, str) else None
 
 
-def require_keys(keys: tuple[object, ...]) -> None:
-    """Raise ValueError or TypeError unless these are keys to watch."""
+def checked_keys(keys: tuple[object, ...]) -> tuple[str, ...]:
+    """Return keys to watch; raises ValueError or TypeError if they cannot be that."""
     if not keys:
         raise ValueError("give at least one key to watch: without one, nothing is protected")
-    for key in keys:
-        validate_name(key, argument="a key to watch")
+    return tuple(validate_name(key, argument="a key to watch") for key in keys)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from typing import Any
 
 import pytest
 import redis
@@ -58,3 +59,20 @@ def test_a_name_that_is_an_enum_is_the_text_it_is_equal_to(
     with acquire(kind.A):
         assert name in inspection.names()
         assert str(kind.A) not in inspection.names()
+
+
+@pytest.mark.parametrize("decorate", [redis_lock, lambda name: Semaphore(name, 1), run_once])
+def test_the_name_of_a_decorated_function_may_be_an_enum(decorate: Any, name: str) -> None:
+    kind = Enum("Kind", {"A": name}, type=str)
+    held: list[str] = []
+    decorate(kind.A)(lambda: held.extend(inspection.names()))()
+    assert name in held
+
+
+def test_a_word_of_a_command_may_be_an_enum(name: str, client: redis.Redis) -> None:
+    key = Enum("Key", {"A": f"{name}:data"}, type=str)
+    number = Enum("Number", {"ONE": 1}, type=int)
+    Lock(name).acquire().commit([("SET", key.A, number.ONE)])
+    with Lock(name, read=[("GET", key.A)]) as hold:
+        assert [b"1"] == hold.read
+    assert b"1" == client.get(f"{name}:data")
