@@ -31,6 +31,7 @@ logger = logging.getLogger("redis_locks")
 ENDS: Final = (
     "commit",
     "rollback",
+    "savepoint",
     "savepoint_commit",
     "savepoint_rollback",
     "close",
@@ -95,11 +96,14 @@ class Transactions:
         """What to do if it is rolled back, and to what, each with the savepoints in which it was
         asked for.
         """
+        self._savepoints: list[object] = []
+        """The open savepoints, those of ``atomic`` and those set by hand."""
         self._rolled_back: object = None
         """The savepoint to which it was rolled back last."""
-        ends: tuple[Callable[..., None], ...] = (
+        ends: tuple[Callable[..., Any], ...] = (
             self._commit,
             self._rollback,
+            self._savepoint,
             self._savepoint_commit,
             self._savepoint_rollback,
             self._close,
@@ -122,7 +126,7 @@ class Transactions:
             return
         connection = self.connection
         kept.keepers.add(self)
-        self._kept[kept] = frozenset(connection.savepoint_ids)
+        self._kept[kept] = frozenset(self._savepoints)
         self._index(kept)
         blocks: list[Any] = connection.atomic_blocks
         if blocks and is_of_testcase(blocks[0]) and not isinstance(blocks, _Blocks):
@@ -140,7 +144,7 @@ class Transactions:
 
         Each `undo` is called once, with the list of all that it is to undo: there may be thousands.
         """
-        self._undoes.append((frozenset(self.connection.savepoint_ids), undo, what))
+        self._undoes.append((frozenset(self._savepoints), undo, what))
 
     def _undo(self, sid: object = None) -> None:
         """Call what is to be called after a rollback, to a savepoint or of all."""
@@ -192,11 +196,13 @@ class Transactions:
             self.end(committed=False)  # for all that we know
             raise
         self._undoes.clear()
+        self._savepoints.clear()
         # Before Django runs what `on_commit` was given: like a row lock, ours ends with COMMIT.
         self.end(committed=True)
 
     def _rollback(self, original: Callable[[], None]) -> None:
         original()
+        self._savepoints.clear()
         self.end(committed=False)
         self._undo()
 
@@ -209,6 +215,7 @@ class Transactions:
 
     def _set_autocommit(self, original: Callable[..., None], *args: Any, **options: Any) -> None:
         connection = self.connection
+        self._savepoints.clear()
         _note_here(
             connection
         )  # a transaction may begin here, on a connection that another thread has opened
@@ -224,6 +231,16 @@ class Transactions:
             error.may_be_done = True  # raised by what `on_commit` was given, after COMMIT
             raise
 
+    def _savepoint(self, original: Callable[[], object]) -> object:
+        sid = original()
+        self._savepoints.append(sid)
+        return sid
+
+    def _forget_since(self, sid: object) -> None:
+        """Forget a savepoint, and those that were set after it."""
+        if sid in self._savepoints:
+            del self._savepoints[self._savepoints.index(sid) :]
+
     def _savepoint_commit(self, original: Callable[[object], None], sid: object) -> None:
         connection = self.connection
         # In a test case, the end of the outermost block of the code under test.
@@ -236,12 +253,15 @@ class Transactions:
 
             self._guard(roll_back)
         original(sid)
+        self._forget_since(sid)
         if ends:
             self._undoes.clear()
             self.end(committed=sid != self._rolled_back)
 
     def _savepoint_rollback(self, original: Callable[[object], None], sid: object) -> None:
         original(sid)
+        self._forget_since(sid)
+        self._savepoints.append(sid)  # it is open still
         self._rolled_back = sid
         ended = [kept for kept, savepoints in self._kept.items() if sid in savepoints]
         self.end(ended, committed=False)

@@ -172,6 +172,25 @@ def test_a_savepoint_rolled_back_releases_only_what_was_taken_inside_it(
     assert [1] == values(database, name)
 
 
+def test_a_savepoint_that_was_set_by_hand_releases_what_was_taken_after_it(
+    database: str, name: str
+) -> None:
+    later = f"{name}:later"
+    with atomic(using=database):
+        first, second = (transaction.savepoint(using=database) for _ in range(2))
+        with lock(name, database):
+            pass
+        transaction.savepoint_commit(second, using=database)
+        third = transaction.savepoint(using=database)
+        with lock(later, database):
+            pass
+        transaction.savepoint_rollback(third, using=database)
+        assert is_free(later)
+        assert not is_free(name)
+        transaction.savepoint_rollback(first, using=database)
+        assert is_free(name)
+
+
 def test_a_block_without_savepoint_that_fails_dooms_the_transaction_and_its_holds(
     database: str, name: str
 ) -> None:

@@ -114,6 +114,22 @@ def test_a_rollback_to_a_savepoint_after_the_job_leaves_it(payment: Payment) -> 
     assert "done" == payment.elsewhere()
 
 
+def test_a_savepoint_that_was_set_by_hand_counts_as_one_of_atomic(payment: Payment) -> None:
+    using = payment.database
+    with atomic(using=using):
+        before = transaction.savepoint(using=using)
+        payment.call()
+        after = transaction.savepoint(using=using)
+        transaction.savepoint_rollback(after, using=using)
+        assert "running" == payment.elsewhere()
+        transaction.savepoint_rollback(before, using=using)
+        assert "failed" == payment.elsewhere()
+        payment.call()
+        transaction.savepoint_commit(before, using=using)
+    assert "done" == payment.elsewhere()
+    assert (2, 1) == (payment.runs, payment.rows)
+
+
 def test_a_transaction_inside_the_job_is_committed_before_the_job_is_done(payment: Payment) -> None:
     seen = []
 
