@@ -6,7 +6,7 @@ connect with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final
@@ -306,11 +306,25 @@ def is_refused(error: BaseException | None, outer: BaseException | None = None) 
     return False
 
 
+def _shake_hands(connect: Callable[[], None]) -> None:
+    """Connect; raises ResponseError if HELLO is answered by no map, for which redis-py takes any answer."""
+    try:
+        connect()
+    except AttributeError as error:
+        if error.name != "get":
+            raise
+        msg = "the answer to HELLO is no map"
+        raise redis_errors.ResponseError(msg) from error
+
+
 @cache
 def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
     """Return the same connections, each step of which takes no longer than the thread has."""
 
     class InTime(kind):  # type: ignore[misc, valid-type]
+        def connect(self) -> None:
+            _shake_hands(super().connect)
+
         def _connect(self) -> Any:
             self.socket_connect_timeout: float = seconds_left(self.socket_connect_timeout)
             return super()._connect()

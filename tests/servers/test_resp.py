@@ -6,6 +6,7 @@ import socketserver
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from time import sleep
 from typing import Any
 
@@ -100,18 +101,24 @@ def scripts_run(client: redis.Redis) -> int:
 class _OldServer(socketserver.StreamRequestHandler):
     """Answers as a server or a proxy that knows RESP2 only."""
 
+    answer = b"-ERR unknown command 'HELLO'\r\n"
+
     def handle(self) -> None:
         while line := self.rfile.readline():
             if b"HELLO" in line.upper():
-                self.wfile.write(b"-ERR unknown command 'HELLO'\r\n")
+                self.wfile.write(self.answer)
 
 
-@pytest.fixture
-def old_server() -> Iterator[str]:
+class _CarelessServer(_OldServer):
+    answer = b"+OK\r\n"
+
+
+@contextmanager
+def serving(handler: type[_OldServer]) -> Iterator[str]:
     # A short path: the name of a socket may have 107 bytes.
     with (
         tempfile.TemporaryDirectory(prefix="rl-old-", dir="/tmp") as folder,
-        socketserver.ThreadingUnixStreamServer(path := f"{folder}/s", _OldServer) as server,
+        socketserver.ThreadingUnixStreamServer(path := f"{folder}/s", handler) as server,
     ):
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
@@ -119,6 +126,14 @@ def old_server() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_server_without_resp3_is_a_clear_error(world: World, old_server: str, name: str) -> None:
-    with pytest.raises(LockBackendError, match=r"does not speak RESP3.*HELLO.*Use Redis 7\.0"):
-        world.acquire(Lock(name, using=old_server))
+NO_RESP3 = r"does not speak RESP3.*HELLO.*Use Redis 7\.0"
+
+
+def test_a_server_without_resp3_is_a_clear_error(world: World, name: str) -> None:
+    with serving(_OldServer) as url, pytest.raises(LockBackendError, match=NO_RESP3):
+        world.acquire(Lock(name, using=url))
+
+
+def test_a_server_that_answers_ok_to_everything_is_a_clear_error(name: str) -> None:
+    with serving(_CarelessServer) as url, pytest.raises(LockBackendError, match=NO_RESP3):
+        Lock(name, using=url).acquire()
