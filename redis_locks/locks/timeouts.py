@@ -5,33 +5,37 @@ from __future__ import annotations
 from math import inf
 from time import monotonic
 
-from redis_locks.protocol.retry import Bound, bounds
+from redis_locks.protocol.callers import session
+from redis_locks.protocol.retry import Bound, bounds, open_bounds
 from redis_locks.values.durations import wait_seconds
 
 
 class _Block:
     """A ``with`` block that bounds waits. May be entered again, and by threads at the same time."""
 
-    __slots__ = ("_seconds",)
+    __slots__ = ("_entered", "_seconds")
 
     def __init__(self, seconds: float | None) -> None:
         given = wait_seconds(seconds, argument="seconds")
         self._seconds = inf if given is None else given
+        self._entered: list[Bound] = []
 
     def _own(self) -> Bound:
         raise NotImplementedError
 
     def __enter__(self) -> None:
-        bounds.set((*bounds.get(), self._own()))
+        own = self._own()
+        self._entered.append(own)
+        bounds.set((*open_bounds(), own))
 
     def __exit__(self, exc_type: object, exc: BaseException | None, traceback: object) -> None:
-        # Not simply the last: a generator that is closed elsewhere leaves its blocks in another
-        # context.
-        around = bounds.get()
-        for place in reversed(range(len(around))):
-            if around[place].block is self:
-                bounds.set(around[:place] + around[place + 1 :])
-                return
+        # A generator that is closed elsewhere leaves its blocks in another context, or in a copy.
+        around = open_bounds()
+        here = [bound for bound in around if bound.block is self]
+        left = (here or self._entered)[-1]
+        self._entered.remove(left)
+        left.ended = left.entered_by != session().name
+        bounds.set(tuple([bound for bound in around if bound is not left]))
 
 
 class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a function
@@ -53,7 +57,7 @@ class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a 
     __slots__ = ()
 
     def _own(self) -> Bound:
-        return Bound(self, [], longest=self._seconds)
+        return Bound(self, session().name, longest=self._seconds)
 
 
 class lock_deadline(_Block):  # noqa: N801 - as above
@@ -75,13 +79,13 @@ class lock_deadline(_Block):  # noqa: N801 - as above
     __slots__ = ()
 
     def _own(self) -> Bound:
-        return Bound(self, [], until=monotonic() + self._seconds)
+        return Bound(self, session().name, until=monotonic() + self._seconds)
 
 
 def bounded(wait: float | None) -> float | None:
     """Return `wait`, or what the blocks around the caller leave of it; None is for ever."""
     longest = until = inf
-    for bound in bounds.get():
+    for bound in open_bounds():
         longest = min(longest, bound.longest)
         until = min(until, bound.until)
     if until != inf:

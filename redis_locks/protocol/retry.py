@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
+from dataclasses import dataclass
 from math import inf
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from redis_locks.drivers.base import (
     CUT_SHORT,
@@ -40,17 +41,22 @@ does.
 """
 
 
-class Bound(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Bound:
     """What a block around the caller allows: `lock_timeout` or `lock_deadline`."""
 
     block: object
     """Whose it is."""
-    in_vain: list[float]
-    """When a question after `until` was not answered, if one was: the next ones have no time."""
+    entered_by: str
+    """The name of the session that entered it."""
     longest: float = inf
     """Seconds for each wait."""
     until: float = inf
     """When all waits end, on the monotonic clock."""
+    in_vain: bool = False
+    """Whether a question after `until` was not answered: the next ones have no time."""
+    ended: bool = False
+    """Whether another session left the block: the context in which it was entered has it still."""
 
     def ends(self, now: float) -> float:
         """Return when a call that begins now has to end."""
@@ -63,21 +69,22 @@ bounds: ContextVar[tuple[Bound, ...]] = ContextVar("redis_locks.bounds", default
 """One entry for each open block around the caller."""
 
 
+def open_bounds() -> list[Bound]:
+    """Return the bounds around the caller that have not ended elsewhere."""
+    return [bound for bound in bounds.get() if not bound.ended]
+
+
 def at_last() -> float:
     """Return when a call that begins now has to end, whatever the server does, by the blocks around the caller."""
-    around = bounds.get()
-    if not around:
-        return inf
     now = monotonic()
-    return min(bound.ends(now) for bound in around)
+    return min((bound.ends(now) for bound in open_bounds()), default=inf)
 
 
 def note_silence() -> None:
     """Note that a question was not answered: where a deadline has passed, no more time is spent on others."""
     now = monotonic()
-    for bound in bounds.get():
-        if now >= bound.until and not bound.in_vain:
-            bound.in_vain.append(now)
+    for bound in open_bounds():
+        bound.in_vain |= now >= bound.until
 
 
 async def persist(

@@ -98,6 +98,24 @@ def test_a_generator_may_be_closed_by_another_task() -> None:
     assert None is asyncio.run(main())
 
 
+@pytest.mark.parametrize("block", [lock_timeout, lock_deadline])
+def test_a_generator_that_another_task_closes_bounds_its_consumer_no_longer(block: Any) -> None:
+    """As the event loop closes one that was left by `break`: all later waits had no time."""
+
+    async def generator() -> AsyncIterator[None]:
+        with block(0):
+            yield
+
+    async def main() -> tuple[float | None, float | None]:
+        begun: Any = generator()
+        await anext(begun)
+        open_still = bounded(None)
+        await asyncio.create_task(begun.aclose())
+        return open_still, bounded(None)
+
+    assert (0, None) == asyncio.run(main())
+
+
 def test_blocks_may_be_left_in_another_order() -> None:
     first, second = lock_timeout(1), lock_timeout(2)
     first.__enter__()
