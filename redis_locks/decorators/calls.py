@@ -147,7 +147,7 @@ async def _nothing() -> AsyncIterator[None]:
     yield
 
 
-_RUNS_LATER: Final = (
+RUNS_LATER: Final = (
     *(GeneratorType, AsyncGeneratorType),
     *(type(contextmanager(lambda: iter(()))()), type(asynccontextmanager(_nothing)())),
 )
@@ -156,7 +156,7 @@ _RUNS_LATER: Final = (
 
 def refuse_generator(result: object, function: object, decorator: str) -> None:
     """Raise TypeError if `function` returned a generator, or a context manager made of one."""
-    if isinstance(result, _RUNS_LATER):
+    if isinstance(result, RUNS_LATER):
         msg = (
             f"{decorator}: {function!r} returned a generator, whose code runs after the call. "
             f"Use a `with {decorator}(...)` block inside the generator"

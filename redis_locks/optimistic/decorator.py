@@ -212,6 +212,7 @@ class optimistic:  # noqa: N801 - used as a decorator, so it reads like a functi
     @staticmethod
     def _plan(function: object, keys: tuple[str, ...], options: RunOptions) -> Transaction:
         """Return the transaction that `run` runs: nothing of it is a template."""
+        arguments.refuse_unknown(options, RunOptions.__optional_keys__, "optimistic")
         options["watch"] = watched = checked_keys((*keys, *several(options.get("watch", ()))))
         rule = optimistic(**options)
         operation_id, escalate_to = (

@@ -23,6 +23,7 @@ from redis import exceptions as redis_errors
 
 from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
+from redis_locks.decorators.calls import RUNS_LATER
 from redis_locks.drivers.base import Driver, LinkBroken, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable, TooMuchContention
 from redis_locks.locks.lock import Lock
@@ -230,7 +231,7 @@ class _Call:
                 return applied
             pipe.read = shaped(replies[first:], first_packet.names, pipe.response_callbacks, link)
             value = self._function(pipe)
-            if value is not None and isawaitable(value):
+            if value is not None and (isawaitable(value) or isinstance(value, RUNS_LATER)):
                 value = await self._awaited(value)
             pipe.require_protection()
             if not pipe.explicit_transaction:
@@ -249,9 +250,17 @@ class _Call:
         return done
 
     async def _awaited(self, value: Any) -> Any:
-        """Return the value of an awaitable that the function returned; not in blocking code."""
+        """Return the value of an awaitable that the function returned; not in blocking code.
+
+        Raises TypeError if it is no awaitable, or comes to a generator.
+        """
+        if self._suspends and isawaitable(value):
+            value = await value
+        if isinstance(value, RUNS_LATER):
+            msg = "the function returned a generator, which would run after the transaction"
+            raise TypeError(msg)
         if self._suspends:
-            return await value
+            return value
         getattr(value, "close", lambda: None)()
         msg = "the function returned an awaitable; use optimistic.arun, or an async def function"
         raise TypeError(msg)

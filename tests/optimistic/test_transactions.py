@@ -207,6 +207,16 @@ def test_a_coroutine_function_is_for_arun(name: str) -> None:
         optimistic.run(lambda pipe: body(pipe), name)  # noqa: PLW0108 - hides that it is one
 
 
+def test_a_generator_that_the_function_returns_is_refused(side: Side, name: str) -> None:
+    """It would have queued nothing, and nobody would have been told."""
+
+    async def body(pipe: Pipe) -> Any:
+        return (pipe.set(name, number) for number in range(2))
+
+    with pytest.raises(TypeError, match="would run after the transaction"):
+        side.run(body, name)
+
+
 def test_a_cancelled_transaction_leaves_no_reply_for_the_next_one(
     client: redis.Redis, name: str
 ) -> None:

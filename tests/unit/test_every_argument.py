@@ -248,3 +248,24 @@ def test_every_public_callable_is_in_the_table() -> None:
         if inspect.isclass(each) and issubclass(each, Exception)
     }
     assert set(public) - errors - NO_CALLS <= set(CALLS)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(Lock, "a"),
+        partial(redis_locks.redis_lock, "a"),
+        partial(redis_locks.Semaphore, "a", 2),
+        partial(run_once, "a"),
+        partial(lock_rows, Counter.objects.all()),
+        partial(lock_model, Counter),
+    ],
+)
+def test_an_unknown_argument_is_refused_with_those_that_there_are(make: Any) -> None:
+    with pytest.raises(TypeError, match=r"has no argument 'timeout'; .*\blabel, lease\b"):
+        make(timeout=5)
+
+
+def test_an_unknown_argument_of_a_transaction_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(TypeError, match=r"has no argument 'timeout'; .*\bwait, watch\b"):
+        optimistic.run(lambda pipe: None, "key", timeout=5)  # type: ignore[call-arg]
