@@ -225,7 +225,7 @@ class redis_lock(Lock, Generic[Otherwise]):  # noqa: N801 - used as a decorator 
             raise TypeError(msg)
         if self._braces:
             # The same, should two threads come at once.
-            self._set_names(map(in_block, map(str, self._sources)))
+            self._set_names([in_block(each) for each in self._sources if isinstance(each, str)])
             self._braces = self._is_unnamed = False
 
 

@@ -69,6 +69,12 @@ def test_the_name_of_a_decorated_function_may_be_an_enum(decorate: Any, name: st
     assert name in held
 
 
+def test_an_enum_that_is_a_template_names_no_block(name: str) -> None:
+    kind = Enum("Kind", {"A": f"{name}:{{field}}"}, type=str)
+    with pytest.raises(ValueError, match=r"has the field \{field\}"):
+        redis_lock(kind.A).acquire()
+
+
 def test_a_word_of_a_command_may_be_an_enum(name: str, client: redis.Redis) -> None:
     key = Enum("Key", {"A": f"{name}:data"}, type=str)
     number = Enum("Number", {"ONE": 1}, type=int)
