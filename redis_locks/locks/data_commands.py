@@ -45,7 +45,7 @@ def text_of(word: object, argument: str) -> bytes | str:
     """Return a word of a command as text or bytes; raises TypeError if it is neither, and no number."""
     # Not `str(word)`, which is another text for an Enum.
     if isinstance(word, str):
-        return str.__str__(word)
+        return word[:]
     if isinstance(word, bytes):
         return word
     if not isinstance(word, (int, float)) or isinstance(word, bool):

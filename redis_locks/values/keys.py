@@ -80,7 +80,7 @@ def validate_name(name: object, *, argument: str = "name") -> str:
         )
         raise TypeError(msg)
     if not isinstance(name, ServerName):
-        name = str.__str__(name)  # an Enum, which is equal to it, may be written as another text
+        name = name[:]  # the plain text: an Enum, which is equal to it, may be written otherwise
     if not name:
         msg = (
             f"{argument} must not be empty: an empty name would make unrelated code share one lock"

@@ -125,7 +125,7 @@ def parse(text: str) -> NameTemplate:
     Raises:
         ValueError: The text is not a template; the message names the faulty field.
     """
-    text = str.__str__(text)  # see `validate_name`
+    text = text[:]  # see `validate_name`
     parts: list[str | Field] = []
     try:
         pieces = list(string.Formatter().parse(text))

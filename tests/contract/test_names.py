@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import redis
+from django.utils.functional import SimpleLazyObject
 
 from redis_locks import Hold, Lock, Semaphore, inspection, redis_lock, run_once
 from tests.support import stored
@@ -82,3 +83,8 @@ def test_a_word_of_a_command_may_be_an_enum(name: str, client: redis.Redis) -> N
     with Lock(name, read=[("GET", key.A)]) as hold:
         assert [b"1"] == hold.read
     assert b"1" == client.get(f"{name}:data")
+
+
+def test_a_name_may_be_a_lazy_object_of_django(name: str) -> None:
+    with Lock(SimpleLazyObject(lambda: name)):
+        assert name in inspection.names()
