@@ -532,6 +532,9 @@ class LockWait:
             if self.sent:
                 await self._abandon()
                 self.sent = False  # not if that is interrupted: it is done again
+        except RecursionError:
+            self._leave_to_background()  # which has a stack of its own
+            raise
         finally:
             self.close()
 
@@ -541,6 +544,9 @@ class LockWait:
                 with suppress(LockLost):  # an upgrade: it left, and has nothing to go back to
                     await self.driver.finish(self.leave())
                 return
+        self._leave_to_background()
+
+    def _leave_to_background(self) -> None:
         self.disconnect()
         note_unconfirmed(self.token)
         if not self.request.reused and self.driver.background is not None:

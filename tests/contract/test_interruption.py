@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
+import sys
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from redis_locks import Hold, Lock
+from tests.elsewhere import in_thread
+from tests.support.interrupts import until_background_is_done
 from tests.support.world import PATIENCE, Observer, Tasks, held, queue
 
 pytestmark = pytest.mark.ci
@@ -111,3 +116,27 @@ def test_cancelling_twice_does_not_cut_the_cleaning_up_short(
     for _ in range(50):
         tasks.run(cancelled_twice())
         assert set() == server_side.left_of(name)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_hardly_a_place_is_left_where_python_has_no_stack_left(
+    name: str, server_side: Observer
+) -> None:
+    """Taking back what was asked for needs a deeper stack than asking: the background has one."""
+
+    def descend(levels: int, lock: Lock) -> object:
+        return descend(levels - 1, lock) if levels > 0 else lock.acquire()
+
+    def wait_with(room: int, lock: Lock) -> None:
+        depth = len(inspect.stack(0))
+        with suppress(RecursionError):
+            descend(sys.getrecursionlimit() - depth - room, lock)
+
+    locks = [Lock(f"{name}:{room}", wait=0.02, lease=60) for room in range(10, 50)]
+    with ExitStack() as stack:
+        for room, lock in enumerate(locks, 10):
+            stack.enter_context(lock)
+            in_thread(wait_with, room, lock)
+        until_background_is_done()
+        left = [lock.name for lock in locks if server_side.waiters(lock.name)]
+    assert len(left) < 4, left  # of 40: without the background 21
