@@ -40,8 +40,8 @@ Pending = tuple[Kind, Counted, int | None]
 if one did.
 """
 
-HoldNote = tuple[HoldKind, "Plan", str, float, float, int]
-"""What is to be noted of a hold: the kind, its plan, the thread or task, when, the seconds, and its
+HoldNote = tuple["Plan", HoldKind, str, float, float, int]
+"""What is to be noted of a hold: its plan, the kind, the thread or task, when, the seconds, and its
 fencing token.
 """
 
@@ -53,8 +53,10 @@ class EventCounter(Protocol):
     """What it has yet to count."""
     most: int
     """How much that may be before it is to catch up."""
+    begun: list[HoldNote]
+    """Its notes of holds that have begun, but for those of many locks."""
     hold_notes: deque[HoldNote]
-    """What it has yet to note of holds."""
+    """What it has yet to note of other holds."""
     noted: set[Plan]
     """How holds were asked for of which it has noted enough beginnings for now."""
     full: set[str | tuple[str, str]]
@@ -125,9 +127,11 @@ class Teller:
                 if kind == "acquired"
                 else settings.history and kind == "released"
             ):
-                at = lease.since if kind == "acquired" else lease.since + seconds
-                note = kind, plan, lease.session.unit, at, seconds, lease.fencing_token
-                counter.hold_notes.append(note)
+                is_begun = kind == "acquired"
+                at = lease.since if is_begun else lease.since + seconds
+                note = plan, kind, lease.session.unit, at, seconds, lease.fencing_token
+                waits = is_begun and not plan.is_large
+                (counter.begun if waits else counter.hold_notes).append(note)
             if len(pending) >= counter.most or plan.is_large:
                 counter.catch_up()
             if kind == "lost" or (kind == "contended" and plan not in counter.noted):

@@ -17,6 +17,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from operator import attrgetter
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
@@ -56,6 +57,9 @@ LAST_CHANCE = 1.0
 MOST_NAMES_KEPT = 2000
 """How many names have figures of their own; those of all other names are summed up."""
 
+MOST_HOLDS_NOTED = 4000
+"""How many holds that have begun are noted until they are sent."""
+
 MOST_NAMES_SENT = 100
 """How many names are sent with figures of their own: those with most contention."""
 
@@ -76,7 +80,10 @@ HOLDS: Final = tuple(f"h{bucket}" for bucket in range(LAST + 1))
 Kept = Literal["frequent", "notable", "ended"]
 """The lists of notes of a lock: what happens often, what seldom does, and the ends of holds."""
 
-_MOST_KEPT: Final[Mapping[Kept, int]] = {"frequent": 5, "notable": 20}
+FEW: Final = 5
+"""How many events of the frequent kinds are noted of a lock until they are sent."""
+
+_MOST_KEPT: Final[Mapping[Kept, int]] = {"frequent": FEW, "notable": 20}
 """How many notes a list has; that of the ends of holds has as many as HISTORY says."""
 
 _NOTABLE: Final[tuple[Kept, ...]] = ("notable",)
@@ -108,7 +115,7 @@ _LISTS: Final[Mapping[str, tuple[Kept, ...]]] = {
 
 
 def _note_of(
-    kind: Kind, plan: Plan, unit: str, at: float, seconds: float, fencing_token: int
+    plan: Plan, kind: Kind, unit: str, at: float, seconds: float, fencing_token: int
 ) -> Note:
     return Note(at, kind, identity.who_is(unit, plan.terms.label), seconds, fencing_token)
 
@@ -124,19 +131,19 @@ class Tally:
         """When the latest ones were broken, and their waits."""
         self._notes: dict[str, dict[Kept, list[Note | HoldNote]]] = {}
 
-    def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> None:
-        """Count an event of some locks.
+    def count(self, kind: Kind, names: tuple[str, ...], bucket: int | None, times: int = 1) -> bool:
+        """Count an event of some locks; return whether the last of them was acquired `FEW` times.
 
         `bucket` is the histogram's for the wait or the hold that ended with the event; None if none
         did.
         """
         metrics = _METRICS[kind, bucket]
         for name in names:
-            counts = self._counts.get(name)
-            if counts is None:
-                counts = self._begin(name)
+            has_own = name in self._counts or len(self._counts) < MOST_NAMES_KEPT
+            counts = self._counts.setdefault(name if has_own else REST, {})
             for metric in metrics:
                 counts[metric] = counts.get(metric, 0) + times
+        return counts.get("a", 0) >= FEW
 
     def note(self, name: str, kind: str, note: Note | HoldNote) -> bool:
         """Keep a note among the latest of its name, unless there are too many names.
@@ -153,17 +160,12 @@ class Tally:
             notes.append(note)
             if len(notes) > (_MOST_KEPT.get(kept) or get_settings().history):
                 del notes[0]
-        return len(lists.get("frequent", ())) == _MOST_KEPT["frequent"]
+        return len(lists.get("frequent", ())) == FEW
 
     @property
     def notes_no_more(self) -> bool:
         """Whether so many names have notes that no other gets any."""
         return len(self._notes) >= MOST_NAMES_KEPT
-
-    def _begin(self, name: str) -> dict[str, int]:
-        if len(self._counts) >= MOST_NAMES_KEPT:
-            name = REST
-        return self._counts.setdefault(name, {})
 
     def figures(self) -> dict[str, int]:
         """Return what to add to each figure, "METRIC NAME"; the less contended names summed up."""
@@ -175,12 +177,24 @@ class Tally:
                 figures[figure] = figures.get(figure, 0) + count
         return figures
 
-    def notes(self) -> Iterator[tuple[str, Kept, Note]]:
-        """Yield names, the lists they belong to, and notes, the oldest of each list first."""
-        for name in self._ranked(self._notes)[:MOST_NAMES_SENT]:
-            for kept, notes in self._notes[name].items():
-                for note in notes:
-                    yield name, kept, note if isinstance(note, Note) else _note_of(*note)
+    def notes(self, begun: Iterable[HoldNote] = ()) -> Iterator[tuple[str, Kept, Note]]:
+        """Yield names, the lists they belong to, and notes, the oldest of each list first.
+
+        Only of the names that are sent. `begun` has the notes of holds that have begun.
+        """
+        sent = dict.fromkeys(self._ranked({*self._counts, *self._notes})[:MOST_NAMES_SENT])
+        holds: dict[str, list[HoldNote]] = {}
+        for each in begun:
+            for name in sent.keys() & each[0].names:
+                holds.setdefault(name, []).append(each)
+        for name in sent:
+            lists = dict(self._notes.get(name, {}))
+            lists["frequent"] = [*lists.get("frequent", ()), *holds.get(name, ())[:FEW]]
+            for kept, notes in lists.items():
+                made = [each if isinstance(each, Note) else _note_of(*each) for each in notes]
+                most = FEW if kept == "frequent" else None
+                for note in sorted(made, key=attrgetter("at"))[:most]:
+                    yield name, kept, note
 
     def _ranked(self, names: Iterable[str]) -> list[str]:
         """Return the names whose figures are sent, the most contended first."""
@@ -208,6 +222,8 @@ class Collector:
         # guard.
         self._guard = threading.RLock()
         self.pending: deque[Pending] = deque()
+        self.begun: list[HoldNote] = []
+        """What is noted of holds that have begun. Which names need that shows when it is sent."""
         self.hold_notes: deque[HoldNote] = deque()
         self._alike: Counter[Pending] = Counter()
         """How often each pending event happened; kept here in case of an interrupt before it is
@@ -225,9 +241,7 @@ class Collector:
         kinds.
         """
         self.noted: set[Plan] = set()
-        """How holds were asked for of which no more beginnings are noted: those of `full` again,
-        for a quick look.
-        """
+        """How holds were asked for of which no more beginnings are noted."""
         self._tallies: dict[str, Tally] = {}
         self._sending = threading.RLock()
         self._unsent: dict[str, Unsent] = {}
@@ -258,33 +272,34 @@ class Collector:
         with self._guard:
             with suppress(IndexError):  # it is empty
                 alike.update(iter(self.pending.popleft, None))
+            del self.begun[MOST_HOLDS_NOTED:]
             with suppress(IndexError):
                 while True:
                     self._note_hold(self.hold_notes.popleft())
             with suppress(KeyError):
                 while True:
                     (kind, of, bucket), times = alike.popitem()
-                    server, names = (
-                        of if isinstance(of, tuple) else (of.terms.description, of.names)
-                    )
-                    self._tally(server).count(kind, names, bucket, times)
+                    if isinstance(of, tuple):
+                        self._tally(of[0]).count(kind, of[1], bucket, times)
+                    elif (
+                        self._tally(of.terms.description).count(kind, of.names, bucket, times)
+                        and len(self.noted) < MOST_NAMES_KEPT
+                        and not of.is_large
+                    ):
+                        self.noted.add(of)
 
     def _note_hold(self, note: HoldNote) -> None:
-        """Note that a hold has begun or ended."""
-        kind, plan, *_ = note
+        """Note that a hold has ended, or that one of many locks has begun."""
+        plan, kind, *_ = note
         kept = _note_of(*note) if plan.is_large else note  # which would keep the plan
-        is_enough = self._keep(plan.terms.description, plan.names, kind, kept)
-        has_room = len(self.noted) < MOST_NAMES_KEPT and not plan.is_large
-        if is_enough and kind == "acquired" and has_room:
-            self.noted.add(plan)
+        self._keep(plan.terms.description, plan.names, kind, kept)
 
-    def _keep(self, server: str, names: Iterable[str], kind: str, note: Note | HoldNote) -> bool:
-        """Keep a note of some locks; return whether one of them wants no more of frequent kinds."""
+    def _keep(self, server: str, names: Iterable[str], kind: str, note: Note | HoldNote) -> None:
+        """Keep a note of some locks, and note of which no more of frequent kinds are wanted."""
         tally = self._tally(server)
         enough = [(server, name) for name in names if tally.note(name, kind, note)]
         if enough:
             self.full.update([server] if tally.notes_no_more else enough)
-        return bool(enough)
 
     def note(self, server: str, names: Iterable[str], note: Note) -> None:
         """Note an event of some locks, to be sent some seconds later. Does not block."""
@@ -345,11 +360,13 @@ class Collector:
             with self._guard:
                 self.catch_up()
                 tallies, self._tallies = self._tallies, {}
+                begun, self.begun = self.begun, []
                 self.full.clear()
                 self.noted.clear()
             for server, tally in tallies.items():
                 unsent = self._unsent.setdefault(server, Unsent())
-                unsent.add(tally.figures(), tally.notes(), tally.deadlocks)
+                here = [each for each in begun if each[0].terms.description == server]
+                unsent.add(tally.figures(), tally.notes(here), tally.deadlocks)
             for server, unsent in list(self._unsent.items()):
                 if self._send(server, unsent):
                     del self._unsent[server]

@@ -19,13 +19,19 @@ from redis_locks.values.claims import parse_who
 
 
 def count_hold(
-    teller: Teller, kind: Any, name: str, server: str = "server", *, seconds: float = 0.0
+    teller: Teller,
+    kind: Any,
+    name: str,
+    server: str = "server",
+    *,
+    seconds: float = 0.0,
+    since: float = 0.0,
 ) -> bool:
     """Count a hold that nobody has; return whether somebody wants the event."""
     lease: Any = SimpleNamespace(
         plan=_plan(name, server),
         session=SimpleNamespace(unit="thread x"),
-        since=0.0,
+        since=since,
         fencing_token=1,
     )
     return teller.count_hold(kind, seconds, lease)

@@ -27,6 +27,11 @@ def teller(its: Collector) -> Teller:
     return Teller(its)
 
 
+def notes_of(its: Collector, server: str = "server") -> list[Any]:
+    begun = [each for each in its.begun if each[0].terms.description == server]
+    return [*its._tallies[server].notes(begun)]
+
+
 def counted(tally: Tally, name: str, **kinds: int) -> None:
     for kind, times in kinds.items():
         tally.count(kind, (name,), None, times)  # type: ignore[arg-type]
@@ -102,9 +107,31 @@ def test_of_what_is_frequent_few_are_noted_and_of_the_rest_more(
         its.note("server", ("a",), Note(number, "lost", None))
     assert teller.count("contended", ("b",), "server", 0.0), "of another lock nothing is noted yet"
     its.catch_up()
-    kept = [(note.kind, note.at) for _, _, note in its._tallies["server"].notes()]
-    assert ["acquired"] * 5 == [kind for kind, _ in kept[:5]]
-    assert [("lost", number) for number in range(80, 100)] == kept[5:]
+    kept = [(note.kind, note.at) for _, _, note in notes_of(its)]
+    lost = [("lost", number) for number in range(80, 100)]
+    assert [("acquired", 0.0)] * 5 + lost == sorted(kept)
+
+
+def test_a_busy_lock_takes_no_notes_from_others(
+    its: Collector, teller: Teller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "MOST_HOLDS_NOTED", 20)
+    its.most = 8  # as many as wait to be counted while its thread runs
+    for _ in range(100):
+        count_hold(teller, "acquired", "busy")
+    for _ in range(3):
+        count_hold(teller, "acquired", "idle")
+    its.catch_up()
+    names = [name for name, _, _ in notes_of(its)]
+    assert (5, 3) == (names.count("busy"), names.count("idle"))
+
+
+def test_what_came_first_of_the_frequent_is_kept(its: Collector, teller: Teller) -> None:
+    for since in (1, 3, 5):
+        count_hold(teller, "acquired", "a", since=since)
+    for at in (2, 4, 6):
+        its.note("server", ("a",), Note(at, "contended", None))
+    assert [1, 2, 3, 4, 5] == [note.at for _, _, note in notes_of(its)]
 
 
 def test_each_end_is_noted_where_a_history_is_kept(its: Collector, teller: Teller) -> None:
@@ -113,7 +140,7 @@ def test_each_end_is_noted_where_a_history_is_kept(its: Collector, teller: Telle
             count_hold(teller, "acquired", "a")
             count_hold(teller, "released", "a", seconds=2.5)
         its.catch_up()
-        notes = [note for _, kept, note in its._tallies["server"].notes() if kept == "ended"]
+        notes = [note for _, kept, note in notes_of(its) if kept == "ended"]
     assert [("released", 2.5, 2.5, 1)] * 7 == [
         (note.kind, note.at, note.seconds, note.fencing_token) for note in notes
     ]
@@ -123,13 +150,19 @@ def test_when_as_many_names_have_notes_as_can_no_other_gets_any(
     its: Collector, teller: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def noted(server: str = "server") -> set[str]:
-        return {name for name, _, _ in its._tallies[server].notes()}
+        return {name for name, _, _ in notes_of(its, server)}
+
+    def contended(name: str) -> bool:
+        wanted = teller.count("contended", (name,), "server", 0.0)
+        if wanted:
+            its.note("server", (name,), Note(0.0, "contended", None))
+        return wanted
 
     monkeypatch.setattr(collector, "MOST_NAMES_KEPT", 3)
     for name in "abcd":
         count_hold(teller, "acquired", name)
     assert {*"abc"} == noted()
-    assert not teller.count("contended", ("d",), "server", 0.0)
+    assert [True, True, True, True, False] == [contended(name) for name in "abcde"]
     count_hold(teller, "acquired", "d", "another server")
     assert {"d"} == noted("another server")
     assert teller.count("timed_out", ("d",), "server", 0.0)
