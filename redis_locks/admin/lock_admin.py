@@ -101,4 +101,4 @@ class LockAdmin(_ModelAdmin):
     def _views(self, request: HttpRequest) -> LockViews:
         from redis_locks.admin.lock_views import LockViews
 
-        return LockViews(self, request)
+        return LockViews(self, request, self.may_end)

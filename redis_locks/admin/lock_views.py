@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from django.contrib import messages
+from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.options import get_content_type_for_model
 from django.core.exceptions import PermissionDenied
@@ -31,7 +31,6 @@ from redis_locks.admin.actions import (
 )
 from redis_locks.admin.bulk import MOST_PARTIES, BulkSelection, chosen, select
 from redis_locks.admin.forms import EndForm, FilterForm
-from redis_locks.admin.lock_admin import LockAdmin
 from redis_locks.admin.page_content import LockView, list_screen, lock_screen, page_number
 from redis_locks.admin.paths import ServerPages, from_path
 from redis_locks.admin.screens import Screen
@@ -63,8 +62,15 @@ LOGGED_A_PAGE = 100
 class LockViews:
     """What one request to the admin of locks is answered with."""
 
-    def __init__(self, model_admin: LockAdmin, request: HttpRequest) -> None:
-        self._model_admin, self._request = model_admin, request
+    def __init__(
+        self,
+        model_admin: admin.ModelAdmin[Lock],
+        request: HttpRequest,
+        may_end: Callable[[HttpRequest, Ending], bool],
+    ) -> None:
+        self._model_admin = model_admin
+        self._request = request
+        self._may_end = may_end
 
     @cached_property
     def _pages(self) -> ServerPages:
@@ -72,7 +78,7 @@ class LockViews:
         return ServerPages.of(self._request, self._model_admin.admin_site)
 
     def _may(self, ending: Ending) -> bool:
-        return self._model_admin.may_end(self._request, ending)
+        return self._may_end(self._request, ending)
 
     def _check_view_permission(self) -> None:
         if not self._model_admin.has_view_permission(self._request):

@@ -195,7 +195,7 @@ class BlockingLink(ServerLink):
             if more is not UNFINISHED or type(reply) is not bytes:
                 came = [each for each in (reply, more) if each is not UNFINISHED]
                 came += iter(reader.gets, UNFINISHED)
-                (reply,) = self._completed(came, 1, self._receive)
+                (reply,) = self._completed(came, 1)
                 if reply is None:
                     raise ProtocolError("the server answered nothing")
         except BaseException as error:
@@ -204,15 +204,15 @@ class BlockingLink(ServerLink):
         return reply
 
     def _completed(
-        self, replies: list[Any], number: int, receive: Callable[[], list[Any]]
+        self, replies: list[Any], number: int, longest: float | None = None
     ) -> list[Any]:
-        """Return so many replies, of which some have come; keep the messages among them."""
+        """Return so many replies, of which some have come; keep the messages. See `_receive`."""
         while True:
             if Push in map(type, replies):
                 replies = self._without_messages(replies)
             if len(replies) >= number:
                 break
-            replies += receive()
+            replies += self._receive(longest)
         if len(replies) > number:
             self.close()  # out of step: what is asked next would get another reply
             del replies[number:]
@@ -226,12 +226,12 @@ class BlockingLink(ServerLink):
         """Send packed commands, and return their replies; see `Link`."""
         try:
             self._received = 0
-            if limited := is_limited():
-                self._socket.settimeout(seconds_left(self._timeout))
+            longest = self._timeout if is_limited() else None
+            if longest is not None:
+                self._socket.settimeout(seconds_left(longest))
             self._socket.sendall(packet)
-            receive = self._receive_in_time if limited else self._receive
-            replies = self._completed(receive(), number, receive)
-            if limited:
+            replies = self._completed(self._receive(longest), number, longest)
+            if longest is not None:
                 self._socket.settimeout(self._timeout)
         except BaseException as error:
             self.close_for(error)
@@ -239,21 +239,21 @@ class BlockingLink(ServerLink):
         self.large = self._received > _LARGE
         return replies
 
-    def _receive_in_time(self) -> list[Any]:
-        """Wait as `_receive`, for as long as the thread has time; that is longer if bytes are many."""
-        self._socket.settimeout(seconds_left(self._timeout))
-        before = self._received
-        replies = self._receive()
-        if self._received // MUCH > before // MUCH:
-            go_on(self._timeout)
-        return replies
+    def _receive(self, longest: float | None = None) -> list[Any]:
+        """Wait for bytes and return the replies that are complete now, perhaps none.
 
-    def _receive(self) -> list[Any]:
-        """Wait for bytes and return the replies that are complete now, perhaps none."""
+        `longest`: seconds to wait, or what the thread has left, which is more once bytes are many.
+        None: as long as the socket is told to.
+        """
+        if longest is not None:
+            self._socket.settimeout(seconds_left(longest))
         data = self._socket.recv(_READ_SIZE)
         if not data:
             raise ProtocolError("the server closed the connection")
+        before = self._received
         self._received += len(data)
+        if longest is not None and self._received // MUCH > before // MUCH:
+            go_on(longest)
         reader = self.reader
         reader.feed(data)
         return [*iter(reader.gets, UNFINISHED)]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 
 from redis_locks.conf.name_function import server_name
 from redis_locks.connections.backends import Backend, Question, async_answer, blocking_answer
@@ -190,7 +191,7 @@ async def _tell(backend: Backend, driver: Driver, keys: Keys, tokens: Sequence[s
         for token in tokens
     ]
     with suppress(LockBackendError):
-        await backend.ask(driver, lambda link: link.read(told, keys))
+        await backend.ask(driver, methodcaller("read", told, keys))
 
 
 async def _cancel(backend: Backend, driver: Driver, *, waiter: WaiterInfo) -> bool:
