@@ -102,8 +102,10 @@ def require_reached(kind: type, mixin: type, *methods: str) -> None:
     """
     for each in kind.__mro__[: kind.__mro__.index(mixin)]:
         for name in vars(each).keys() & {*methods}:
-            code = getattr(inspect.unwrap(vars(each)[name]), "__code__", None)
-            if code is None or name in code.co_names:  # such as super().dispatch
+            method_of = inspect.unwrap(vars(each)[name])
+            code = getattr(method_of, "__code__", None)
+            is_ours = method_of is vars(mixin).get(name)  # that of the mixin, decorated
+            if is_ours or code is None or name in code.co_names:  # such as super().dispatch
                 continue
             ours = "RedisLockAPIMixin" if is_api_class(kind) else mixin.__name__
             method = f"{each.__module__}.{each.__qualname__}.{name}()"

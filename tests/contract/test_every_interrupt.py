@@ -16,12 +16,11 @@ from django.views import View
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from redis_locks import Hold, Lock, LockNotHeld, inspection, optimistic, redis_lock
+from redis_locks import Hold, Lock, LockNotHeld, RedisLockMixin, inspection, optimistic, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from redis_locks.optimistic import WatchingPipeline
 from redis_locks.rows import lock_rows
 from redis_locks.signals import lock_contended
-from redis_locks.views import RedisLockMixin
 from tests.ledger.models import Counter
 from tests.support.interrupts import (
     KINDS,
