@@ -1,1 +1,1 @@
-"""Locks and holds: acquire, nest, transfer, commit, release, and what a database transaction keeps."""
+"""Locks and holds: acquire, nest, transfer, commit, release, keep in a database transaction."""

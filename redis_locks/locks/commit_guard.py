@@ -59,7 +59,8 @@ def _go_on(leases: Sequence[Lease], error: LockBackendError) -> None:
         lease.go_unverified()
     names = ", ".join(lease.name for lease in leases)
     logger.warning(
-        "COMMIT goes on although nobody knows whether %r is held still (on_unavailable='proceed'): %s",
+        "COMMIT goes on although nobody knows whether %r is held still "
+        "(on_unavailable='proceed'): %s",
         *(names, error),
     )
 
@@ -128,5 +129,6 @@ def _judge(lease: Lease, left: int | None, sent: float) -> None:
 
 def _lost(lease: Lease) -> LockLost:
     return LockLost(
-        f"Lock {lease.name!r} was lost before COMMIT ({lease.reason}): the transaction is rolled back"
+        f"Lock {lease.name!r} was lost before COMMIT ({lease.reason}): the transaction is "
+        "rolled back"
     )

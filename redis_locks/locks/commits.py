@@ -38,14 +38,14 @@ async def commit(driver: Driver, lease: Lease, hold: object, commands: Commands)
     begun = lease.commands
     if begun is None and not lease.commit(hold, commands):
         msg = (
-            f"The end of this hold of lock {lease.name!r} has begun already, by another thread or by a release "
-            "that failed; acquire the lock again"
+            f"The end of this hold of lock {lease.name!r} has begun already, by another thread or "
+            "by a release that failed; acquire the lock again"
         )
         raise LockNotHeld(msg)
     if begun is not None and begun.packed != commands.packed:
         msg = (
-            f"A commit of lock {lease.name!r} was begun already, and may have been applied; commit the same commands "
-            "again to be sure, or others with a new hold"
+            f"A commit of lock {lease.name!r} was begun already, and may have been applied; commit "
+            "the same commands again to be sure, or others with a new hold"
         )
         raise LockError(msg)
     try:
@@ -63,8 +63,8 @@ async def commit(driver: Driver, lease: Lease, hold: object, commands: Commands)
         if failure is None and begun is not None:
             # Redis remembers a commit for a minute only.
             msg = (
-                f"Lock {lease.name!r} is not held any more. Redis does not know, or has forgotten, whether the "
-                "commit that was begun before was applied: look at the data"
+                f"Lock {lease.name!r} is not held any more. Redis does not know, or has forgotten, "
+                "whether the commit that was begun before was applied: look at the data"
             )
             raise LockBackendError(msg)
     except LockBackendError as error:
@@ -139,7 +139,7 @@ def _no_text(found: object) -> ValueError:
 
 @lru_cache(maxsize=256)
 def _spelled(name: bytes | str) -> Sequence[bytes]:
-    """Return the words of the name of a command: redis-py writes some as one, such as "XGROUP CREATE"."""
+    """Return the words of a command's name: redis-py writes some as one, as in "XGROUP CREATE"."""
     words = to_bytes(name).split()
     if not words:
         msg = f"a command of a commit needs a name, not {name!r}"
@@ -157,7 +157,7 @@ def _spelled(name: bytes | str) -> Sequence[bytes]:
 
 
 def queue_of(pipe: Any, *, in_cluster: bool) -> Queued:
-    """Return the commands: plain ones, or those that are queued in a pipeline of redis-py or redis.asyncio.
+    """Return the commands: plain ones, or those queued in a pipeline of redis-py or redis.asyncio.
 
     Raises TypeError if it is neither.
     """
@@ -173,7 +173,10 @@ def queue_of(pipe: Any, *, in_cluster: bool) -> Queued:
         if isinstance(pipe, KINDS):
             return QueuedOnCluster(pipe)
         if not isinstance(pipe, Iterable) or isinstance(pipe, str | bytes):
-            msg = f'pipe must be what client.pipeline() returned, or commands such as [("INCR", "key")], not {pipe!r}'
+            msg = (
+                "pipe must be what client.pipeline() returned, or commands such as "
+                f'[("INCR", "key")], not {pipe!r}'
+            )
             raise TypeError(msg)
     return PlainCommands(pipe, in_cluster=in_cluster)
 
@@ -188,7 +191,10 @@ class PlainCommands:
         for command in checked_commands(commands, "commit"):
             self.arguments.append(words_of(command, "commit"))
             if not isinstance(command[0], (str, bytes)):
-                msg = f'the name of a command in commit must be a string such as "INCR", not {command[0]!r}'
+                msg = (
+                    'the name of a command in commit must be a string such as "INCR", not '
+                    f"{command[0]!r}"
+                )
                 raise TypeError(msg)
         self._in_cluster = in_cluster
 
@@ -197,7 +203,7 @@ class PlainCommands:
         return words
 
     def require(self, driver: Driver, keys: Keys) -> Awaitable[None] | None:
-        """Return what raises ValueError if a command of it is for another slot of a cluster than the lock's `keys`.
+        """Return what raises ValueError if a command is for another slot than the lock's `keys`.
 
         It raises LockBackendError if a cluster could not be asked for the keys of a command. None:
         it is no cluster.
@@ -216,7 +222,10 @@ class PlainCommands:
         for command, reply in zip(asked, replies, strict=True):
             if not isinstance(reply, list):
                 name = command[0].decode(errors="replace")
-                msg = f"the keys of {name} are not known, so it cannot be part of a commit on a cluster: {reply}"
+                msg = (
+                    f"the keys of {name} are not known, so it cannot be part of a commit on a "
+                    f"cluster: {reply}"
+                )
                 raise ValueError(msg)  # noqa: TRY004 - the server's answer, not the caller's type
             found.append(reply)
         for key in (key for each in found for key in each):
@@ -244,7 +253,10 @@ class QueuedOnServer:
     def require(self, driver: Driver, keys: Keys) -> None:  # noqa: ARG002 - one server has all keys
         """Raise ValueError unless it is the server of `driver`."""
         if self.server != driver.description:
-            msg = f"pipe belongs to {self.server}, but the lock is on {driver.description}: one step needs one server"
+            msg = (
+                f"pipe belongs to {self.server}, but the lock is on {driver.description}: one step "
+                "needs one server"
+            )
             raise ValueError(msg)
 
     def empty(self) -> None:
@@ -271,9 +283,9 @@ def _known(pool: Any) -> _Known:
 
 
 ONE_KEY: Final = frozenset(
-    b"APPEND DECR DECRBY EXPIRE GETDEL GETSET HDEL HINCRBY HINCRBYFLOAT HSET HSETNX INCR INCRBY INCRBYFLOAT "
-    b"LPUSH LREM LSET LTRIM PERSIST PEXPIRE PFADD PSETEX RPUSH SADD SET SETBIT SETEX SETNX SETRANGE SREM "
-    b"XADD ZADD ZINCRBY ZREM".split()
+    b"APPEND DECR DECRBY EXPIRE GETDEL GETSET HDEL HINCRBY HINCRBYFLOAT HSET HSETNX INCR INCRBY "
+    b"INCRBYFLOAT LPUSH LREM LSET LTRIM PERSIST PEXPIRE PFADD PSETEX RPUSH SADD SET SETBIT SETEX "
+    b"SETNX SETRANGE SREM XADD ZADD ZINCRBY ZREM".split()
 )
 """The most common of the commands that write one key, their first word; a cluster is asked for the
 keys of others.

@@ -33,9 +33,9 @@ from redis_locks.values.modes import Taken
 async def upgrade(
     driver: Driver, lease: Lease, token: str, seconds: float | None
 ) -> Refused | None:
-    """Make a shared lease exclusive, as `token`, within `seconds`; return why it could not be, or None.
+    """Make a shared lease exclusive, as `token`, within `seconds`.
 
-    Raises as `Hold.upgrade`.
+    Return why it could not be, or None. Raises as `Hold.upgrade`.
     """
     backend, names = lease.server(), frozenset(lease.names)
     refuse_waiting_for_itself(
@@ -90,7 +90,10 @@ async def _upgrade(
 
 
 async def _take_back(lease: Lease, request: Request, link: Link) -> None:
-    """Take back an upgrade that nobody may have heard of; and the hold, too, if it was released as what it was before."""
+    """Take back an upgrade that nobody may have heard of.
+
+    Take back the hold, too, if it was released as what it was before.
+    """
     await store.abandon(link, request)
     if not lease.is_open:
         lease.end_by_upgrade()  # the release, which may come after this, has not lost it
@@ -100,7 +103,8 @@ async def _take_back(lease: Lease, request: Request, link: Link) -> None:
 async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won: Won) -> None:
     """Have what an upgrade won.
 
-    Interrupted, or if too few replicas know of it, the lease is shared again. The caller takes back what was won.
+    Interrupted, or if too few replicas know of it, the lease is shared again. The caller takes
+    back what was won.
     """
     shared = None
     try:
@@ -121,7 +125,10 @@ async def _become_exclusive(driver: Driver, lease: Lease, request: Request, won:
 
 
 async def _end_again(driver: Driver, lease: Lease) -> None:
-    """Release what was released during its upgrade, by another thread or task that may have asked by the other token."""
+    """Release what another thread or task released during its upgrade.
+
+    That release may have asked by the other token.
+    """
     lease.end_by_upgrade()
     with suppress(LockError):
         await driver.finish(

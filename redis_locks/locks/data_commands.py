@@ -1,4 +1,7 @@
-"""Redis commands as users write them, such as ``("HGET", "account:1", "money")``: for `read=` and `Hold.commit`."""
+"""Redis commands as users write them, such as ``("HGET", "account:1", "money")``.
+
+`read=` and `Hold.commit` take them.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,10 @@ def words_of(command: Any, argument: str) -> list[bytes | str]:
 
 
 def text_of(word: object, argument: str) -> bytes | str:
-    """Return a word of a command as text or bytes; raises TypeError if it is neither, and no number."""
+    """Return a word of a command as text or bytes.
+
+    Raises TypeError if it is neither, and no number.
+    """
     # Not `str(word)`, which is another text for an Enum.
     if isinstance(word, str):
         return word[:]

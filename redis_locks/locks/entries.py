@@ -1,4 +1,7 @@
-"""Holds that blocks enter after they were acquired: what runs inside is nested in them from then on."""
+"""Holds that blocks enter after they were acquired.
+
+What runs inside is nested in them from then on.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ H = TypeVar("H", bound=Entered)
 
 
 def enter(block: Block, parts: Sequence[Part], *, kept: bool) -> None:
-    """Let what runs inside `block` be nested in these holds; those that a transaction has `kept` stay where they are.
+    """Let what runs inside `block` be nested in these holds.
 
-    Raises LockError if another block has one of them.
+    Holds that a transaction has `kept` stay where they are. Raises LockError if another block has
+    one of them.
     """
     here = session()
     held = here.held
@@ -36,8 +40,9 @@ def enter(block: Block, parts: Sequence[Part], *, kept: bool) -> None:
         lease = part.lease
         if not lease.enter(part, where, around):
             msg = (
-                f"another block has this hold of lock {lease.name!r}, or one that it is nested with, so two blocks would "
-                "be inside. Acquire the lock there, or hand on a hold that was acquired by hand, outside of blocks"
+                f"another block has this hold of lock {lease.name!r}, or one that it is nested "
+                "with, so two blocks would be inside. Acquire the lock there, or hand on a hold "
+                "that was acquired by hand, outside of blocks"
             )
             raise LockError(msg)
         if not (kept or lease.is_shared):  # else others have it, where they are

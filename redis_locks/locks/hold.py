@@ -148,16 +148,16 @@ class Hold:
 
     @property
     def is_unguarded(self) -> bool:
-        """Whether the block runs without the lock, as Redis could not be asked; see `on_unavailable` of `Lock`.
+        """Whether the block runs without the lock, as Redis could not be asked.
 
         Its `fencing_token` is 0, below that of any real hold. It cannot be lost. To extend it does
-        nothing, and it has neither `commit` nor `detach`.
+        nothing, and it has neither `commit` nor `detach`. See `on_unavailable` of `Lock`.
         """
         return self.lease.is_unguarded
 
     @property
     def is_unverified(self) -> bool:
-        """Whether a COMMIT went on although Redis could not be asked whether this is held; see `on_unavailable` of `Lock`."""
+        """Whether COMMIT could not verify the hold, and went on; see `on_unavailable` of `Lock`."""
         return any(part.lease.outage is Outage.UNVERIFIED for part in self.parts)
 
     @property
@@ -243,8 +243,7 @@ class Hold:
 
         Raises:
             LockNotHeld: It was released already, or belongs to another process.
-            LockError: Another block has the hold, or one elsewhere has a hold that it is nested
-                with.
+            LockError: Another block has the hold, or a block elsewhere has one it is nested with.
             SynchronousOnlyOperation: An event loop runs in this thread. The hold is released.
         """
         try:
@@ -290,7 +289,7 @@ class Hold:
         await self.aend_block(exc)
 
     async def aend_block(self, exc: BaseException | None) -> None:
-        """Release at the end of an async block, which ended with `exc`, in whatever task; see `__aexit__`."""
+        """Release, in whatever task, as an async block ends with `exc`; see `__aexit__`."""
         cancelled, self.cancelled, error = self.cancelled, None, exc
         if cancelled is not None and cancelled.end():
             error = await cancelled.take_back(exc)
@@ -313,8 +312,8 @@ class Hold:
             LockNotAvailable: Others share the lock, and the wait is 0. The hold stays shared.
             LockTimeout: Others still shared the lock after the wait. The hold stays shared.
             DeadlockDetected: Another shared holder upgrades as well. The hold stays shared.
-            LockError: Another thread or task upgrades this hold already. Or a block around this code
-                shares one of the locks by a hold of its own.
+            LockError: Another thread or task upgrades this hold already. Or a block around this
+                code shares one of the locks by a hold of its own.
             LockLost: The hold is lost.
             LockNotHeld: It was released, or belongs to another process.
             LockBackendError: Redis could not be asked; the lease ends when it would have.
@@ -419,7 +418,7 @@ class Hold:
         renew: bool | Unset = UNSET,
         label: str | None = None,
     ) -> Self:
-        """Return the hold that `detach` gave away, now this thread's; its fencing token is the same.
+        """Return the hold that `detach` gave away, now this thread's, with the same fencing token.
 
         Nobody can take the lock in between. Blocks for a round trip. Interrupted, the hold either
         is still to be adopted or is released.
@@ -457,7 +456,7 @@ class Hold:
     async def end(
         self, driver: Driver, error: BaseException | Unset | None = UNSET, begun: Begun = None
     ) -> None:
-        """Release; once more if an interrupt or a cancellation leaves it open whether that happened.
+        """Release; again if an interrupt or a cancellation leaves it open whether that happened.
 
         While another thread or task releases the hold, do nothing: that one tells what comes of it.
         `error` is what the block ended with that ends now, if there is a block. It wins over our
@@ -571,7 +570,7 @@ class Hold:
         await conversions.share(driver, self.lease)
 
     async def undo_upgrade(self, driver: Driver) -> None:
-        """Share the lock again, if an upgrade by this hold made it exclusive; so do all that it is nested with."""
+        """If this hold's upgrade made the lock exclusive, share it again for all nested holds."""
         lease = self.lease
         if lease.token == self._upgrade and lease.mode == "exclusive" and lease.is_held:
             await conversions.share(driver, lease)
@@ -579,7 +578,10 @@ class Hold:
     async def commit_on(self, driver: Driver, pipe: Any) -> None:
         """See `commit`."""
         lease = self.lease
-        fix = "commit(pipe) would release it before: take it with scope='block', or send the commands by themselves"
+        fix = (
+            "commit(pipe) would release it before: take it with scope='block', or send the "
+            "commands by themselves"
+        )
         require_held(self)
         require_own(self.lease, "commit(pipe)", fix if self.kept else "")
         if lease.is_shared:
@@ -632,7 +634,7 @@ class Hold:
         return not was_over
 
     def leave_behind(self) -> None:
-        """Have the lock released in the background, as an interrupt kept its block from doing that."""
+        """Have the background release the lock, as an interrupt kept its block from doing that."""
         lease = self.lease
         is_asking = lease.state is ASKING and self.pid == identity.process.pid
         if is_asking:
@@ -646,7 +648,8 @@ class Hold:
         # One whose making was interrupted has no lease.
         if not self.released and "lease" in vars(self) and self.drop():
             warnings.warn(
-                f"A hold of lock {self.name!r} was dropped without release(); it ends with its lease",
+                f"A hold of lock {self.name!r} was dropped without release(); it ends with its "
+                "lease",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,

@@ -53,8 +53,8 @@ def require_guarded(lease: Lease, verb: str) -> None:
     """Raise LockBackendError if the block runs without its lock."""
     if lease.is_unguarded:
         msg = (
-            f"Lock {lease.name!r} is not held, as Redis could not be asked, so this hold has no {verb}: "
-            "look at hold.is_unguarded first, or use on_unavailable='raise'"
+            f"Lock {lease.name!r} is not held, as Redis could not be asked, so this hold has no "
+            f"{verb}: look at hold.is_unguarded first, or use on_unavailable='raise'"
         )
         raise LockBackendError(msg)
 
@@ -79,7 +79,10 @@ def require_no_upgrade(lease: Lease) -> None:
 
 def refuse_upgrading(lease: Lease) -> NoReturn:
     """Raise LockError, as the lease is being upgraded."""
-    msg = f"The hold of lock {lease.name!r} is being upgraded, by another thread or task; wait for that"
+    msg = (
+        f"The hold of lock {lease.name!r} is being upgraded, by another thread or task; wait for "
+        "that"
+    )
     raise LockError(msg)
 
 
@@ -102,11 +105,14 @@ def refuse_rows() -> NoReturn:
 
 
 def require_closing(lease: Lease, at_least_ms: int) -> None:
-    """Raise LockError if a hold around keeps its lock closed for less than the one that is to be nested in it."""
+    """Raise LockError if a hold around keeps its lock closed for less than `at_least_ms`.
+
+    The hold that is to be nested in it keeps the lock closed for so long.
+    """
     if lease.plan.terms.at_least_ms < at_least_ms:
         msg = (
-            f"Lock {lease.name!r} is held by a block around this one with a shorter at_least, whose end would open it: "
-            f"give that at_least={at_least_ms / 1000:g}, too"
+            f"Lock {lease.name!r} is held by a block around this one with a shorter at_least, "
+            f"whose end would open it: give that at_least={at_least_ms / 1000:g}, too"
         )
         raise LockError(msg)
 
@@ -114,7 +120,10 @@ def require_closing(lease: Lease, at_least_ms: int) -> None:
 def require_no_closing(lease: Lease, verb: str) -> None:
     """Raise LockError if what follows `verb` would not keep the lock closed."""
     if lease.plan.terms.at_least_ms:
-        msg = f"Lock {lease.name!r} has at_least, and {verb} would open it before: leave one of them out"
+        msg = (
+            f"Lock {lease.name!r} has at_least, and {verb} would open it before: leave one of them "
+            "out"
+        )
         raise LockError(msg)
 
 
@@ -137,7 +146,10 @@ def require_movable(lease: Lease, *, kept: bool) -> None:
     require_no_rows(lease)
     require_alone("detach()", lease)
     if lease.plan.terms.crash_release:
-        msg = f"Lock {lease.name!r} is to be released when its process ends (crash_release): it cannot be given away"
+        msg = (
+            f"Lock {lease.name!r} is to be released when its process ends (crash_release): it "
+            "cannot be given away"
+        )
         raise LockError(msg)
 
 

@@ -1,4 +1,7 @@
-"""`Lock`, the description of a lock, and how it is acquired: in a transaction, nested, by partition, or anew."""
+"""`Lock`, the description of a lock, and how it is acquired.
+
+That is in a transaction, nested, by partition, or anew.
+"""
 
 from __future__ import annotations
 
@@ -339,7 +342,10 @@ class Lock:
         await self._blocks.pop().aend(exc)
 
     def enter(self, wait: float | Unset | None = UNSET, block: Block | None = None) -> Hold:
-        """Acquire, or raise as `__enter__` does; the hold is that of `block`, if given, else it is acquired by hand."""
+        """Acquire, or raise as `__enter__` does.
+
+        The hold is that of `block`, if given; else it is acquired by hand.
+        """
         if self._is_unnamed:
             self._require_name()
         side, keepers = Side(self.options.using, block), self.options.scope.keepers()
@@ -414,7 +420,10 @@ class Lock:
         return keepers.keep(outcome, side.taken)
 
     def _kept(self, side: Side, keepers: Keepers) -> Hold | None:
-        """Note what the transaction is to keep; return the hold by which it has that already, or None."""
+        """Note what the transaction is to keep.
+
+        Return the hold by which it has that already, or None.
+        """
         side.taken = Taken(side.backend, frozenset(self._names), self.options.mode)
         if self._reads:
             return None
@@ -468,7 +477,10 @@ class Lock:
     async def _acquired(
         self, side: Side, plan: Plan, wait: float | None, *, renews: bool | None = None
     ) -> Hold | Refused:
-        """Acquire the locks of one partition, nested in what the caller has, or from Redis; see `Lease.ask`."""
+        """Acquire the locks of one partition, nested in what the caller has, or from Redis.
+
+        See `Lease.ask`.
+        """
         own = ""
         if side.session.held or side.session.is_called:
             nested = await self._nested(side, plan, wait)
@@ -513,7 +525,7 @@ class Lock:
         return nested
 
     async def _proceed(self, side: Side, error: LockBackendError) -> Hold:
-        """Return a hold that guards nothing, as the server could not be asked; or raise that error."""
+        """Return a hold that guards nothing, as the server could not be asked; or raise `error`."""
         if not self._proceeds or not may_proceed(error):
             raise error
         terms = self.options.terms(side.backend)
