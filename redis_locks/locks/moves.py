@@ -94,9 +94,9 @@ async def _move_for_good(
 async def _move(
     driver: Driver, lease: Lease, token: str, heir: Request, until: float, ends: float
 ) -> Adopted | None:
-    """Give the hold of `token` to `heir`, however often connections break before `until`; None if there is none.
+    """Give the hold of `token` to `heir`, however often connections break before `until`.
 
-    The caller waits until `ends`.
+    Return None if there is no such hold. The caller waits until `ends`.
     """
     moved, _ = await persist(
         driver,
@@ -111,7 +111,10 @@ async def _move(
 async def _move_back(
     driver: Driver, lease: Lease, hold: object, transit: Request, where: Where, ends: float
 ) -> None:
-    """Have the lease again, after a detachment that may or may not have happened; if need be, in the background."""
+    """Have the lease again, after a detachment that may or may not have happened.
+
+    If need be, the background does so.
+    """
 
     async def move_back(link: Link) -> None:
         await store.adopt(link, lease.request, transit.token)
@@ -133,9 +136,10 @@ async def _move_back(
 
 
 async def adopt(driver: Driver, lease: Lease, hold: object, detached: Detached) -> bool:
-    """Let `hold` have what was given away, as `lease`, which has asked for nothing yet; False if it is not there any more.
+    """Let `hold` have what was given away, as `lease`, which has asked for nothing yet.
 
-    Interrupted, it may have the lock, and is to be released.
+    Return False if it is not there any more. Interrupted, `hold` may have the lock, and is to be
+    released.
     """
     request = lease.request
     lease.tells_its_end(tells=False)  # until there is something to tell the end of

@@ -25,7 +25,10 @@ H = TypeVar("H", bound=Hold)
 def nested_hold(
     kind: type[H], backend: Backend, lease: Lease, where: Where, block: Block | None = None
 ) -> H | None:
-    """Return one more hold of a lease, found in `where`, for `block`; None if it has just been released by another thread."""
+    """Return one more hold of a lease, found in `where`, for `block`.
+
+    Return None if another thread has released the lease by now.
+    """
     hold = kind(backend, lease)
     if block is not None:
         block.append(hold)
@@ -47,10 +50,10 @@ async def reenter(
     where: Where,
     block: Block | None = None,
 ) -> Hold | Refused | None:
-    """Return a hold, that of `block`, nested in what is around the caller; None if nothing there is in its way.
+    """Return a hold, that of `block`, nested in what is around the caller.
 
-    That is what `session` has in blocks that the caller runs in, and what those have who wait for
-    its call.
+    Around the caller is what `session` has in blocks that the caller runs in, and what those have
+    who wait for its call. Return None if nothing there is in the way of the hold.
 
     No round trip, but for an upgrade (waits up to `wait` seconds; `Refused` after that), and for
     `reads`. A hold that it may not join, as that guards nothing, is not in its way.

@@ -1,4 +1,7 @@
-"""What a lock may be told beside its names: `Options`, checked once for all locks that are told the same."""
+"""What a lock may be told beside its names: `Options`.
+
+They are checked once for all locks that are told the same.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,10 @@ varied = lru_cache(maxsize=_MOST)(replace)
 
 
 def remembered(function: Callable[P, T], *, what: str) -> Callable[P, T]:
-    """Call a function once for all calls with the same arguments, which users call those of `what`."""
+    """Call a function once for all calls with the same arguments.
+
+    Users call these the arguments of `what`.
+    """
     # `typed`, as True and 1.0 are equal to 1.
     kept: Any = lru_cache(maxsize=_MOST, typed=True)(function)
 
@@ -199,7 +205,10 @@ def checked_at_least(
             "keeps the name closed after a crash, and crash_release opens it: leave one of them out"
         )
     elif own_lease_ms is not UNSET and own_lease_ms < milliseconds:
-        wrong = f"is longer than lease={own_lease_ms / 1000:g}, after which a crash opens the name: leave lease out"
+        wrong = (
+            f"is longer than lease={own_lease_ms / 1000:g}, after which a crash opens the name: "
+            "leave lease out"
+        )
     if wrong:
         msg = f"at_least={value!r} {wrong}"
         raise ValueError(msg)
@@ -214,7 +223,10 @@ def checked_max_waiting(value: object, wait: object) -> int | None:
         msg = "max_waiting must be 1 or more, not 0: give wait=0 if nobody is to wait"
         raise ValueError(msg)
     if wait == 0:
-        msg = f"max_waiting={value!r} bounds the queue, and with wait=0 nobody joins it: leave one of them out"
+        msg = (
+            f"max_waiting={value!r} bounds the queue, and with wait=0 nobody joins it: leave one "
+            "of them out"
+        )
         raise ValueError(msg)
     return whole_number(1, MOST_WAITING)(value, "max_waiting")
 
@@ -228,10 +240,16 @@ def checked_reentrant(value: object) -> Reentrant:
 
 
 def checked_crash_release(value: object, mode: str) -> bool:
-    """Return `value` if it is True or False, and False unless `mode` is exclusive; raises TypeError, ValueError."""
+    """Return `value` if it is True or False, and False unless `mode` is exclusive.
+
+    Raises TypeError, ValueError.
+    """
     crash_release = flag(value, "crash_release")
     if crash_release and mode != "exclusive":
-        msg = f"crash_release is for exclusive locks; with mode={mode!r} leave it out and use a short lease"
+        msg = (
+            f"crash_release is for exclusive locks; with mode={mode!r} leave it out and use a "
+            "short lease"
+        )
         raise ValueError(msg)
     return crash_release
 
@@ -242,7 +260,7 @@ def checked_replicas(value: object) -> int | Unset:
 
 
 def checked_on_unavailable(value: object) -> OnUnavailable | Unset:
-    """Return `value` if it is one of `OnUnavailable`, or not given; raises TypeError, ValueError."""
+    """Return `value` if it is in `OnUnavailable`, or not given; raises TypeError, ValueError."""
     if value is UNSET:
         return UNSET
     known: Any = one_of(*get_args(OnUnavailable))(value, "on_unavailable")

@@ -11,9 +11,10 @@ from redis_locks.protocol.lease import STACK, Lease
 
 
 def own_lease(names: Collection[str]) -> Lease | None:
-    """Return the latest lease around the caller that has one of these locks, on any server; None if there is none.
+    """Return the latest lease around the caller that has one of these locks, on any server.
 
-    It may be lost by now. A hold that was acquired by hand counts inside ``with hold:`` only.
+    Return None if there is none. The lease may be lost by now. A hold that was acquired by hand
+    counts inside ``with hold:`` only.
     """
     for held, frames in _around(names):
         for lease in _having(names, held):
@@ -33,7 +34,10 @@ def _around(names: Collection[str]) -> Iterator[tuple[Held, Container[FrameType]
 
 
 def _having(names: Collection[str], held: Held) -> Iterator[Lease]:
-    """Yield the open leases that have one of these locks, the latest first; not those that have the intent only."""
+    """Yield the open leases that have one of these locks, the latest first.
+
+    Leases that have the intent only do not count.
+    """
     for lease in reversed(list(held.open)):
         if any(name in names and name not in lease.intents for _, name in lease.plan.places):
             yield lease

@@ -61,7 +61,7 @@ class SpreadHold(Hold):
 
     @property
     def mode(self) -> str:
-        """How all of its locks are held; "shared" if nested blocks have some of them exclusively."""
+        """How all its locks are held; "shared" if nested blocks have some of them exclusively."""
         modes = {part.mode for part in self._parts}
         return modes.pop() if len(modes) == 1 else "shared"
 
@@ -77,7 +77,10 @@ class SpreadHold(Hold):
 
     @property
     def is_unguarded(self) -> bool:
-        """Whether one of its locks is not guarded, as an outer block runs without it; see `Hold.is_unguarded`."""
+        """Whether one of its locks is not guarded, as an outer block runs without it.
+
+        See `Hold.is_unguarded`.
+        """
         return any(part.is_unguarded for part in self._parts)
 
     @property
@@ -96,7 +99,11 @@ class SpreadHold(Hold):
         for part in self._parts:
             await part.extend_on(driver, milliseconds)
 
-    async def release_on(self, driver: Driver, begun: Begun = None) -> None:  # noqa: ARG002 - nothing is
+    async def release_on(
+        self,
+        driver: Driver,
+        begun: Begun = None,  # noqa: ARG002 - nothing is
+    ) -> None:
         """See `release`."""
         if self.released:
             return
@@ -132,7 +139,11 @@ class SpreadHold(Hold):
         )
         raise ValueError(msg)
 
-    async def detach_on(self, driver: Driver, lease: float | Unset) -> str:  # noqa: ARG002 - as a hold's
+    async def detach_on(
+        self,
+        driver: Driver,  # noqa: ARG002 - as a hold's
+        lease: float | Unset,  # noqa: ARG002 - as a hold's
+    ) -> str:
         """Refuse; see the error."""
         msg = (
             f"the locks {self.name} are in several partitions, and no one step could adopt them: "
@@ -223,7 +234,10 @@ async def acquire(
                     _stop_renewal(parts)
                 return made(parts)
             if deadline.is_over():
-                msg = f"Lock {parts[0].name!r} was lost in part while the rest was acquired; use a longer lease"
+                msg = (
+                    f"Lock {parts[0].name!r} was lost in part while the rest was acquired; use a "
+                    "longer lease"
+                )
                 raise LockLost(msg)
             await _give_back(driver, parts)
             parts.clear()

@@ -12,11 +12,12 @@ from redis_locks.values.keys import Keys
 
 # They may run before the lock is held, so they must change nothing.
 READ_ONLY: Final = frozenset({
-    "BITCOUNT", "BITPOS", "EXISTS", "GEODIST", "GEOHASH", "GEOPOS", "GEOSEARCH", "GET", "GETBIT", "GETRANGE",
-    "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN", "HVALS", "LINDEX", "LLEN", "LPOS", "LRANGE",
-    "MGET", "PFCOUNT", "PTTL", "SCARD", "SDIFF", "SINTER", "SISMEMBER", "SMEMBERS", "SMISMEMBER", "STRLEN",
-    "SUNION", "TTL", "TYPE", "XINFO", "XLEN", "XRANGE", "XREVRANGE", "ZCARD", "ZCOUNT", "ZLEXCOUNT", "ZMSCORE",
-    "ZRANGE", "ZRANK", "ZREVRANK", "ZSCORE",
+    "BITCOUNT", "BITPOS", "EXISTS", "GEODIST", "GEOHASH", "GEOPOS", "GEOSEARCH", "GET", "GETBIT",
+    "GETRANGE", "HEXISTS", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "HSTRLEN", "HVALS",
+    "LINDEX", "LLEN", "LPOS", "LRANGE", "MGET", "PFCOUNT", "PTTL", "SCARD", "SDIFF", "SINTER",
+    "SISMEMBER", "SMEMBERS", "SMISMEMBER", "STRLEN", "SUNION", "TTL", "TYPE", "XINFO", "XLEN",
+    "XRANGE", "XREVRANGE", "ZCARD", "ZCOUNT", "ZLEXCOUNT", "ZMSCORE", "ZRANGE", "ZRANK", "ZREVRANK",
+    "ZSCORE",
 })  # fmt: skip
 
 
@@ -67,7 +68,7 @@ _ALL_KEYS: Final = frozenset([b"EXISTS", b"MGET", b"PFCOUNT", b"SDIFF", b"SINTER
 
 
 def require_slot(commands: Iterable[bytes], keys: Keys) -> None:
-    """Raise ValueError if a packed command reads what is not in the cluster slot of a lock's `keys`."""
+    """Raise ValueError if a packed command reads outside the cluster slot of a lock's `keys`."""
     reader = new_reader()
     reader.feed(b"".join(commands))
     for words in iter(reader.gets, UNFINISHED):

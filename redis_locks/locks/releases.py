@@ -1,4 +1,7 @@
-"""How a hold ends off the usual way, which is `Lease.ask_to_end`: asked again, and by any token that Redis may know it by."""
+"""How a hold ends off the usual way, which is `Lease.ask_to_end`.
+
+Redis is asked again, and by any token by which it may know the hold.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,10 @@ async def end_and_raise(driver: Driver, hold: Endable, interrupt: BaseException)
 def end_in_background(
     driver: Driver, lease: Lease, end: Callable[[Link], Coroutine[Any, Any, object]] | None
 ) -> None:
-    """Have the background end what an interrupt left behind: by `end`, or take back what was asked for, if None."""
+    """Have the background end what an interrupt left behind.
+
+    It does so by `end`. If that is None, it takes back what was asked for.
+    """
     until = lease.deadline
     if end is None:
         # It may wait in the queue, or hold the lock without having heard of it.
@@ -97,7 +103,7 @@ def may_proceed(error: LockBackendError) -> bool:
 async def by_any_token(
     lease: Lease, ask: Callable[[str], Awaitable[T | None]], *tried: str
 ) -> T | None:
-    """Return what `ask` answers for the first token by which Redis knows the hold; None if there is none."""
+    """Return what `ask` answers for the first token by which Redis knows the hold, or None."""
     answer: T | None = None
     known = list(tried)
     # Anew each time: the token may have changed while we asked for it.
@@ -142,10 +148,11 @@ async def end_for_good(
     was_lost: bool,
     last: float,
 ) -> bool:
-    """End a hold by `end_on`, however often connections break; return whether it was held until then.
+    """End a hold by `end_on`, however often connections break.
 
-    At `last` the caller waits no longer, and the background goes on. If the lock proceeds without
-    its server, an end that is not known is logged, and counts as one.
+    Return whether it was held until then. At `last` the caller waits no longer, and the background
+    goes on. If the lock proceeds without its server, an end that is not known is logged, and counts
+    as one.
 
     `repeated`: whether that was tried before. `was_lost`: whether its lease had ended before that.
     """
@@ -165,7 +172,8 @@ async def end_for_good(
         return False
     if not held and lease.is_lost_in_outage:
         logger.warning(
-            "Lock %r ended while Redis could not be asked to renew it; its block goes on (on_unavailable='proceed')",
+            "Lock %r ended while Redis could not be asked to renew it; its block goes on "
+            "(on_unavailable='proceed')",
             lease.name,
         )
         return True

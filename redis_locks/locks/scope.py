@@ -69,7 +69,7 @@ class Scope:
         object.__setattr__(self, "guarded", guarded)  # it is frozen
 
     def keepers(self) -> Keepers | None:
-        """Return the open transactions that keep a hold which this thread takes now; None: there are none.
+        """Return the open transactions that keep a hold which this thread takes now, or None.
 
         Raises:
             TransactionManagementError: There are none, and the scope is "transaction". Or there is
@@ -119,7 +119,10 @@ class Scope:
 
 
 def _connection(alias: str, here: dict[str, BaseDatabaseWrapper]) -> BaseDatabaseWrapper | None:
-    """Return this thread's connection to a database, and keep it in `here`; None: its driver is not installed."""
+    """Return this thread's connection to a database, and keep it in `here`.
+
+    None: its driver is not installed.
+    """
     try:
         found = here[alias] = connections[alias]
     except (ImproperlyConfigured, ImportError):
@@ -142,7 +145,10 @@ def _transactions_of(connection: BaseDatabaseWrapper) -> Sequence[Transactions]:
 
 
 def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:
-    """Raise if a connection that Django takes for free is in a transaction, as after ``cursor.execute("BEGIN")``."""
+    """Raise if a connection that Django takes for free is in a transaction.
+
+    One is, for example, after ``cursor.execute("BEGIN")``.
+    """
     raw: Any = connection.connection
     if connection.vendor == "sqlite":
         is_open = raw.in_transaction
@@ -151,14 +157,18 @@ def _refuse_begun_by_hand(connection: BaseDatabaseWrapper) -> None:
     if is_open:
         alias = connection.alias
         msg = (
-            f"a transaction of database {alias!r} was begun by hand. Django does not know when it ends, so the "
-            f"lock might be released too early. Write atomic(using={alias!r}); only a lock with scope='block' can be taken here"
+            f"a transaction of database {alias!r} was begun by hand. Django does not know when it "
+            f"ends, so the lock might be released too early. Write atomic(using={alias!r}); only a "
+            "lock with scope='block' can be taken here"
         )
         raise TransactionManagementError(msg)
 
 
 def _in_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Whether code under test, or in production, has a transaction there, by ``atomic`` or without autocommit."""
+    """Whether code under test, or in production, has a transaction there.
+
+    It has one by ``atomic``, or without autocommit.
+    """
     if connection.in_atomic_block:
         # A test case's transactions never commit: code under test is not inside one.
         return not (only_of_testcase(connection) or connection.closed_in_transaction)

@@ -1,4 +1,7 @@
-"""What the caller has around its code: an acquire would wait for it, and so for the caller itself."""
+"""What the caller has around its code.
+
+An acquire would wait for it, and so for the caller itself.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def refuse_waiting_for_itself(
     reentrant: bool = True,
     advice: str = "take them together, in the stronger mode, or one after the other",
 ) -> None:
-    """Raise LockError, with `advice`, if one of the leases, all of one thread or task, excludes `wanted`."""
+    """Raise LockError, with `advice`, if one of the leases excludes `wanted`.
+
+    One thread or task has all of the leases.
+    """
     for lease in found:
         has = taken_by(lease, wanted.backend)
         if has.excludes(wanted) or not reentrant:
@@ -58,7 +64,10 @@ def refuse_waiting_for_itself(
 
 
 def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
-    """Return what to say of a hold of these locks that the caller itself, or its request, has; "" if it has none."""
+    """Return what to say of a hold of these locks that the caller itself, or its request, has.
+
+    Return "" if it has none.
+    """
     server = ref(backend)
     for party in dict.fromkeys((session, *session.around, *sessions_around())):
         for lease in list(party.held.open):
@@ -69,14 +78,17 @@ def own_hold(session: Session, backend: Backend, names: Iterable[str]) -> str:
                     else f"its own request, in {party.unit},"
                 )
                 if lease.mode.startswith("permit:"):
-                    return f"{unit} has a permit itself, in which no block is nested: release that before"
+                    return (
+                        f"{unit} has a permit itself, in which no block is nested: release that "
+                        "before"
+                    )
                 if lease.place:
                     return (
-                        f"{unit} has acquired it by hand at {lease.place}. To nest there, write `with hold:` around "
-                        "this code, or give the lock reentrant='thread'"
+                        f"{unit} has acquired it by hand at {lease.place}. To nest there, write "
+                        "`with hold:` around this code, or give the lock reentrant='thread'"
                     )
                 return (
-                    f"{unit} has it in a block that does not surround this code. To nest, run this code in the block, or "
-                    "release the lock before"
+                    f"{unit} has it in a block that does not surround this code. To nest, run this "
+                    "code in the block, or release the lock before"
                 )
     return ""

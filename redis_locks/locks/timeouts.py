@@ -1,4 +1,4 @@
-"""Upper bounds for the waits in a block: `lock_timeout` for each wait, `lock_deadline` for all together."""
+"""Upper bounds for the waits in a block: `lock_timeout` for each, `lock_deadline` for all."""
 
 from __future__ import annotations
 

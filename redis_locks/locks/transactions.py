@@ -63,10 +63,18 @@ class Kept:
 
     @property
     def is_open(self) -> bool:
-        """Whether all of it has yet to be released: an interrupt as it was kept may have ended it."""
+        """Whether all of it has yet to be released.
+
+        An interrupt as it was kept may have ended it.
+        """
         return all(part.is_open for part in self.hold.parts)
 
-    def leave(self, ended: Transactions, *, committed: bool) -> None:  # noqa: ARG002 - for subclasses
+    def leave(
+        self,
+        ended: Transactions,
+        *,
+        committed: bool,  # noqa: ARG002 - for subclasses
+    ) -> None:
         """Note that a transaction has ended, and release the hold after the last.
 
         Raises no error, only an interrupt.
@@ -268,7 +276,10 @@ class Transactions:
         self._undo(sid)
 
     def _guard(self, roll_back: Callable[[], None]) -> None:
-        """Verify what is kept, and what this thread holds around the transaction; or roll back, and raise."""
+        """Verify what is kept, and what this thread holds around the transaction.
+
+        If that fails, roll back, and raise.
+        """
         alias = self.connection.alias
         try:
             kept = [part.lease for kept in self._kept for part in kept.hold.parts]
@@ -349,7 +360,10 @@ class Keepers(NamedTuple):
         return hold
 
     def on_rollback(self, undo: Undo, what: Any) -> None:
-        """Give `what` to `undo` if one of them is rolled back, or a savepoint that is open in it now; see `Transactions`."""
+        """Give `what` to `undo` if one of them is rolled back, or a savepoint open in it now.
+
+        See `Transactions`.
+        """
         for each in self.transactions:
             each.on_rollback(undo, what)
 
@@ -379,7 +393,10 @@ connection came here.
 
 
 def note_connected(connection: BaseDatabaseWrapper) -> None:
-    """Have the transactions of a new connection verify holds before COMMIT, and release those they keep."""
+    """Have the transactions of a new connection verify holds before COMMIT.
+
+    Have them release the holds that they keep.
+    """
     transactions_of(connection)
     _note_here(connection)
 

@@ -1,4 +1,7 @@
-"""A hold that guards nothing: of a lock whose server could not be asked, where the work goes on without it."""
+"""A hold that guards nothing, of a lock whose server could not be asked.
+
+The work goes on without the lock.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ class _Nobody:
 
     async def listening(
         self,
-        run: Callable[[Callable[[], None]], Awaitable[None]] | None = None,  # noqa: ARG002 - as `Renewer`
+        # As `Renewer`.
+        run: Callable[[Callable[[], None]], Awaitable[None]] | None = None,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
         """Do nothing."""
         return nullcontext()
@@ -41,7 +45,10 @@ _NOBODY = _Nobody()
 
 
 def lease_of(plan: Plan, session: Session) -> Lease:
-    """Return the lease of a hold of what was asked for in vain: it never ends by itself, and its end is told to nobody."""
+    """Return the lease of a hold of what was asked for in vain.
+
+    It never ends by itself, and nobody is told of its end.
+    """
     lease = Lease(plan, session, _NOBODY, renews=False)
     lease.outage = UNGUARDED
     lease.win(inf, 0, monotonic())

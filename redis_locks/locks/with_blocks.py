@@ -1,4 +1,4 @@
-"""Blocks: which hold the end of a `with` or `async with` statement ends, and what code runs inside it.
+"""Blocks: which hold the end of a `with` or `async with` statement ends, and what runs inside it.
 
 Python looks up the method that ends a block just before it calls the one that begins it. So each
 block gets an `Exit` of its own, which knows its holds. Any thread or task that ends the block ends
@@ -49,8 +49,8 @@ _LONGEST_AWAIT: Final = 20
 """How many bytes of code an await takes at most, in any version of Python."""
 
 FIX_OF_FUNCTION: Final = (
-    "Put the decorator next to `async def`, below decorators that are plain functions, or mark the function with "
-    "inspect.markcoroutinefunction"
+    "Put the decorator next to `async def`, below decorators that are plain functions, or mark the "
+    "function with inspect.markcoroutinefunction"
 )
 """What to do about a decorated function that is called there."""
 
@@ -73,7 +73,7 @@ class BlockHold(Protocol):
         """Release at the end of an async block."""
 
     def leave_behind(self) -> None:
-        """Leave the lock to its lease, as an interrupt kept the end of the block from releasing it."""
+        """Leave the lock to its lease, as an interrupt kept the block's end from releasing it."""
 
 
 class Part(Protocol):
@@ -114,7 +114,7 @@ class Block(list[BlockHold]):
 
     @classmethod
     def of_call(cls) -> Block:
-        """Return the block of a call, a request or a transaction: all that its thread runs is inside."""
+        """Return the block of a call, request or transaction: all that its thread runs is in it."""
         block = cls()
         block.frame, block.where, block.has_exit = None, None, True
         return block
@@ -133,10 +133,10 @@ class Block(list[BlockHold]):
 
 
 def _user_of(frame: FrameType) -> FrameType:
-    """Return the frame for which `frame` enters a block: that of the statement which uses a context manager.
+    """Return the frame for which `frame` enters a block.
 
-    If the caller runs whatever it is given, as the loop of a worker does, that is no statement.
-    Then it is a frame that ends at once.
+    It is that of the statement which uses a context manager. If the caller runs whatever it is
+    given, as the loop of a worker does, that is no statement. Then it is a frame that ends at once.
     """
     above = frame.f_back
     while above is not None and (
@@ -150,7 +150,10 @@ def _user_of(frame: FrameType) -> FrameType:
 
 
 def _enters(frame: FrameType, name: str) -> bool:
-    """Whether the code of `frame` itself enters a block: by a statement, or by calling a function of that name."""
+    """Whether the code of `frame` itself enters a block.
+
+    It does so by a statement, or by calling a function of that name.
+    """
     code, at = frame.f_code, frame.f_lasti
     operations = code.co_code
     return (
@@ -169,7 +172,9 @@ def _awaits_entering(operations: bytes, at: int) -> bool:
 
 
 class BlockCall(partial[Any]):
-    """A call that is to hold what its block, the first argument, has: ``BlockCall(function, block)(...)``.
+    """A call that is to hold what its block, the first argument, has.
+
+    It is written as ``BlockCall(function, block)(...)``.
 
     Only the expression that calls it refers to it. So it is gone as soon as the call has ended, at
     whatever line an interrupt has come. From then on nobody renews the holds of the block, although
@@ -210,10 +215,11 @@ class AsyncExit(Exit):
 
 
 class BlockExit:
-    """The method `__exit__` or `__aexit__` of what blocks are made of: looked up, it is an `Exit` for one block.
+    """The method `__exit__` or `__aexit__` of what blocks are made of.
 
-    Looked up on the class, as code that wraps it does, it is the plain function. An exit stack
-    looks there, too, just before it enters the block; that gets an `Exit`.
+    Looked up, it is an `Exit` for one block. Looked up on the class, as code that wraps it does, it
+    is the plain function. An exit stack looks there, too, just before it enters the block; that
+    gets an `Exit`.
 
     Args:
         function: What ends a block that has no `Exit`.
@@ -320,8 +326,8 @@ class CalledBlocks:
         if here not in self._stacks:
             if [len(stack) for stack in self._stacks.values()] != [1]:
                 msg = (
-                    "no block of this lock that this thread or task has entered is open: leave a block where it was "
-                    "entered, or use `with lock.hold():`"
+                    "no block of this lock that this thread or task has entered is open: leave a "
+                    "block where it was entered, or use `with lock.hold():`"
                 )
                 raise RuntimeError(msg)
             (here,) = self._stacks
@@ -332,20 +338,25 @@ class CalledBlocks:
 
 
 def refuse_in_loop(what: str, instead: str) -> None:
-    """Raise SynchronousOnlyOperation if an event loop runs in this thread, where `what` would wait or hold.
+    """Raise SynchronousOnlyOperation if an event loop runs in this thread.
 
-    All tasks of the loop share the thread, so one forgotten ``async`` would let them in together.
-    As Django does, it lets everything pass where the environment has DJANGO_ALLOW_ASYNC_UNSAFE.
+    There `what` would wait or hold. All tasks of the loop share the thread, so one forgotten
+    ``async`` would let them in together. As Django does, it lets everything pass where the
+    environment has DJANGO_ALLOW_ASYNC_UNSAFE.
     """
     if _get_running_loop() is not None and not os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE"):
         msg = (
-            f"{what} takes a lock in blocking code, but an event loop runs in this thread, and its tasks would pass "
-            f"for one holder. {instead}, or call the blocking code by sync_to_async"
+            f"{what} takes a lock in blocking code, but an event loop runs in this thread, and its "
+            f"tasks would pass for one holder. {instead}, or call the blocking code by "
+            "sync_to_async"
         )
         raise SynchronousOnlyOperation(msg)
 
 
 def watch_loss(hold: Watched) -> bool:
-    """Have the running task cancelled if the hold is lost; return whether it is by now, and its async block is to end."""
+    """Have the running task cancelled if the hold is lost.
+
+    Return whether it is lost by now, and its async block is to end.
+    """
     hold.cancelled = CancelledByLoss([part.lease for part in hold.parts])
     return hold.is_lost  # after that, so that no loss comes in between
