@@ -70,10 +70,10 @@ _DEAD: Final = 0.01
 """Seconds within which a link breaks that was dead before it was used."""
 
 _SOONEST_LOOK = 0.006
-"""Seconds in the queue before the first look, at least: a grant to who came less than 5 ms ago forgets
-nothing.
+"""Seconds in the queue before the first look, at least.
 
-See NOTED_AFTER_MS in ``_prelude.lua``.
+A grant to a waiter that came less than 5 ms ago forgets nothing: see NOTED_AFTER_MS in
+``_prelude.lua``.
 """
 
 _SPREAD = 0.5
@@ -296,7 +296,7 @@ class LockWait:
         return await in_time(self.driver, step, until, self._at_last)
 
     async def _question(self) -> tuple[Link, Won | Refused, float]:
-        """Ask on the link, or on a new one; return it, the reply, and when the question was sent."""
+        """Ask on the link, or a new one; return it, the reply, and when the question was sent."""
         request = self.request
         link = self.link
         if link is None:
@@ -343,7 +343,7 @@ class LockWait:
         return await self._stand(link, reply, sent)
 
     async def _bulk_of(self, link: Link) -> Link:
-        """Return the link for large replies, unless this attempt has asked without a reply on `link`."""
+        """Return the link for large replies; `link` if this attempt asked without a reply on it."""
         return link if self._silent else await link.bulk()
 
     async def _moves(self, link: Link) -> bool:
@@ -357,7 +357,7 @@ class LockWait:
         return True
 
     async def _stand(self, link: Link, reply: Refused, sent: float) -> Won | Refused | None:
-        """Stand in the queue until granted, out of time, or (None) until it is time to ask again."""
+        """Stand in the queue until granted, out of time, or (None) it is time to ask again."""
         message = await link.receive(self.token, self.pause(reply))
         outcome = await self.heard(link, message, reply, sent)
         if (
@@ -373,7 +373,10 @@ class LockWait:
     async def heard(
         self, link: Link, message: bytes | None, reply: Refused, sent: float
     ) -> Won | Refused | None:
-        """Go on after `message`, or None, was heard after `reply` to what was sent then; see `_stand`."""
+        """Go on after `message`, or None, was heard after `reply` to what was sent at `sent`.
+
+        See `_stand`.
+        """
         # Not if it stood still meanwhile, as its connection may have been gone then.
         if (
             message is None
@@ -410,7 +413,10 @@ class LockWait:
         return replies
 
     async def _released_after_crash(self, link: Link) -> bool:
-        """Whether a dead holder was in the way and has been removed; if not, this waiter's place says when to look again."""
+        """Whether a dead holder was in the way and has been removed.
+
+        If not, this waiter's place says when to look again.
+        """
         look = store.crash_release(link, self.request.keys, self.token)
         ended, near = await self.in_time(look)
         self._recheck = min(RECHECK, CRASH_CHECK * 2.0 ** min(near, 10))
@@ -453,7 +459,10 @@ class LockWait:
         return inf if self.wait is None else self.started + self.wait - now
 
     def pause(self, reply: Refused) -> float:
-        """Return for how many seconds to listen, after `reply`, until it is time to ask again, or to tell of a long wait."""
+        """Return for how many seconds to listen, after `reply`.
+
+        Then it is time to ask again, or to tell of a long wait.
+        """
         holder_left = max(0.0, (reply.ends_ms - reply.at_ms) / 1000) + _EXPIRY_SLACK
         if not self._told and holds_nothing(self.token):
             # It closes no circle. The waiter that closes one finds it.
@@ -465,7 +474,10 @@ class LockWait:
         return max(0.0, min(left, self.long_at - now))
 
     def won_by(self, granted: Granted, reply: Refused, sent: float) -> Won | None:
-        """Return what was granted by a message heard just now, after `reply` to what was sent then; None if it is over."""
+        """Return what was granted by a message heard just now; None if it is over.
+
+        The message came after `reply` to what was sent at `sent`.
+        """
         if granted.at_ms < reply.at_ms:
             # We stood still: this grant had ended before the server told us that we do not hold.
             return None
@@ -488,9 +500,9 @@ class LockWait:
         )
 
     def _own_by_hand(self) -> list[str]:
-        """Return the tokens of holds of these very locks that the caller has acquired by hand: no circle of their own.
+        """Return the tokens of holds of these very locks that the caller has acquired by hand.
 
-        The code that has them by now may well release them.
+        They make no circle of their own: the code that has them by now may well release them.
         """
         locks = self.request.keys[1:]
         return [
@@ -505,14 +517,21 @@ class LockWait:
             self._rest = looked.rest or ""
             if looked.rest is None:
                 self._told, self._why = False, "again"
-            self.suspicious_at = monotonic() + looked.pause * (1 + _SPREAD * random.random())  # noqa: S311 - no secret
+            spread = _SPREAD * random.random()  # noqa: S311 - no secret
+            self.suspicious_at = monotonic() + looked.pause * (1 + spread)
             return
         circle = tuple(_wait(**member) for member in looked.circle)
-        msg = f"Deadlock: this wait for lock {self.request.name!r} was ended so that the others can go on"
+        msg = (
+            f"Deadlock: this wait for lock {self.request.name!r} was ended so that the others can "
+            "go on"
+        )
         raise DeadlockDetected(msg, circle)
 
     def _keys_held(self) -> list[bytes] | None:
-        """Return the keys of the locks that the caller holds in the partition that it asks; None: too many, or not known."""
+        """Return the keys of the locks that the caller holds in the partition that it asks.
+
+        None: they are too many, or not known.
+        """
         here = session()
         if not self.token.startswith(f"{here.name}."):
             return None
@@ -586,7 +605,10 @@ class LockWait:
         return await store.abandon(asked, self.request)
 
     def disconnect(self) -> None:
-        """Give up the link, so that a place that we could not leave is skipped: no process hears of its grant."""
+        """Give up the link, so that a place that we could not leave is skipped.
+
+        Then no process hears of its grant.
+        """
         if self.link is not None:
             self.link.disconnect()
 
@@ -631,7 +653,10 @@ class LockWait:
             await self.driver.sleep(min(pause, left))
 
     def _why_not(self, error: LinkBroken) -> str:
-        """Return what says which server could not be asked, for how long, and, if it was silent, what changes that."""
+        """Return what says which server could not be asked, and for how long.
+
+        If the server was silent, it says what changes that, too.
+        """
         name, where, why = self.request.name, self.driver.description, str(error)
         if where not in why:
             why = f"{where}: {why}"
@@ -649,7 +674,10 @@ class LockWait:
             )
 
     def _look_anew(self) -> None:
-        """Look for a deadlock as if for the first time: while nobody heard us, others took us for dead."""
+        """Look for a deadlock as if for the first time.
+
+        While nobody heard us, others took us for dead.
+        """
         if self._why == "again":
             self._why, self._rest = "first", ""
             self.suspicious_at = min(self.suspicious_at, monotonic() + SOONEST)

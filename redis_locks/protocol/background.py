@@ -1,4 +1,7 @@
-"""A thread that goes on with what callers do not wait for any more: a release, and what an acquire has to take back."""
+"""A thread that goes on with what callers do not wait for any more.
+
+That is a release, and what an acquire has to take back.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,9 @@ _Work = Callable[[Link], Coroutine[Any, Any, object]]
 
 
 class Background:
-    """What is asked of one server again and again, one after the other, until it answers or the lease has ended.
+    """What is asked of one server again and again, one after the other.
+
+    Each is asked until the server answers or the lease has ended.
 
     Args:
         driver: A blocking one.
@@ -107,7 +112,10 @@ class Background:
             self._driver.checkin(link)
 
     def _next(self, pause: float) -> tuple[float, _Work] | None:
-        """Return what is to be done next, after a pause; None: there was nothing for a while, and the thread ends."""
+        """Return what is to be done next, after a pause.
+
+        None: there was nothing for a while, and the thread ends.
+        """
         with self._changed:
             if pause:
                 self._changed.wait(pause)

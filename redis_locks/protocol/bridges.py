@@ -1,9 +1,9 @@
-"""asgiref's bridges between sync and async code: which thread or task itself waits for the very call that runs here.
+"""asgiref's bridges between sync and async code: which thread or task waits for a call.
 
-A call's context does not tell. It comes down to all tasks that are started in it, and these go on
-by themselves. So what waits is looked at: the chain of awaits of a task, or the frames of a thread,
-must end in this call. What cannot be shown, or a version of asgiref that is written in another way,
-gives no answer.
+It must itself wait for the very call that runs here. A call's context does not tell. It comes down
+to all tasks that are started in it, and these go on by themselves. So what waits is looked at: the
+chain of awaits of a task, or the frames of a thread, must end in this call. What cannot be shown,
+or a version of asgiref that is written in another way, gives no answer.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Waiting(NamedTuple):
 
 
 def may_wait_for(session: Session) -> Iterator[Held]:
-    """Yield what those hold who may wait for the call in which `session` runs: all whom `waiting_for` would name, and others.
+    """Yield what those hold who may wait for the call in which `session` runs.
 
-    That takes no look at a stack.
+    These are all whom `waiting_for` would name, and others. That takes no look at a stack.
     """
     threads = [each() for each in callers.ours.threads.valuerefs()]
     seen = dict.fromkeys(each for each in threads if each is not None)
@@ -55,7 +55,7 @@ def may_wait_for(session: Session) -> Iterator[Held]:
 
 
 def waiting_for(session: Session) -> Iterator[Waiting]:
-    """Yield the tasks and threads that wait for the call in which `session` runs, from the nearest on."""
+    """Yield the tasks and threads that wait for the call in which `session` runs, nearest first."""
     call, task, around = session.call, session.task, session.around
     thread, frames = threading.get_ident(), list(stack(sys._getframe()))
     while call is not None or task is not None:
@@ -82,7 +82,7 @@ def waiting_for(session: Session) -> Iterator[Waiting]:
 def _task_waiting_for(
     call: object, around: Iterable[Session]
 ) -> tuple[Session | None, list[FrameType]]:
-    """Return which of the sessions around is that of a task that awaits a ``sync_to_async`` call, and its frames."""
+    """Return the session around whose task awaits a ``sync_to_async`` call, and its frames."""
     for each in around:
         frames = _frames_to(_coroutine_of(each.task), call)
         if frames:
@@ -91,7 +91,7 @@ def _task_waiting_for(
 
 
 def _frames_to(outermost: Any, call: object) -> list[FrameType]:
-    """Return the frames of a coroutine that awaits a ``sync_to_async`` call; none if it does not."""
+    """Return the frames of a coroutine that awaits a ``sync_to_async`` call; else none."""
     for frames in _frames_of(outermost):
         if any(
             frame.f_code is _TO_ASYNC and frame.f_locals.get("task_context") is call
@@ -102,7 +102,10 @@ def _frames_to(outermost: Any, call: object) -> list[FrameType]:
 
 
 def _thread_waiting_for(task: asyncio.Task[Any]) -> tuple[int, Any, list[FrameType]]:
-    """Return the thread that waits for a task which ``async_to_sync`` has started, its call, if it is one, and its frames."""
+    """Return the thread that waits for a task which ``async_to_sync`` has started.
+
+    Return its call, if it is one, and its frames, too.
+    """
     for frames in _frames_of(_coroutine_of(task)):
         for started in frames:
             if started.f_code is _IN_LOOP:
@@ -116,7 +119,10 @@ def _thread_waiting_for(task: asyncio.Task[Any]) -> tuple[int, Any, list[FrameTy
 
 
 def _beneath(frames: Sequence[FrameType], call: object) -> tuple[Any, list[FrameType]]:
-    """Return which call of the same thread, None for none, waits for `call` by ``async_to_sync``; and its frames, if any."""
+    """Return which call of the same thread waits for `call` by ``async_to_sync``; None for none.
+
+    Return its frames, if any, too.
+    """
     for place, frame in enumerate(frames):
         if frame.f_code is _TO_SYNC and _frames_to(frame.f_locals.get("awaitable"), call):
             return call_in(frames[place:]), list(frames[place:])

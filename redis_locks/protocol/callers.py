@@ -52,7 +52,7 @@ class Held(dict[Place, Any]):
         """
 
     def uncover(self, place: Place) -> None:
-        """Let the latest other lease of the lock at `place` be found there again, if it is held still."""
+        """Let the latest other lease of the lock at `place` be found there again, if still held."""
         server, name = place
         for lease in reversed(list(self.open)):  # a copy: another thread may leave one
             if lease.is_held and lease.has(server, name):
@@ -124,7 +124,10 @@ class Session:
 
     @property
     def around(self) -> list[Session]:
-        """The calls and tasks in whose context it began: one of them may wait for it, or all have gone on."""
+        """The calls and tasks in whose context it began.
+
+        One of them may wait for it, or all have gone on.
+        """
         found = [each() for each in self._around]
         return [each for each in found if each is not None]
 
@@ -177,7 +180,7 @@ class _Sessions:
         return begun
 
     def session_of(self, call: object) -> Session:
-        """Return the session of a ``sync_to_async`` call: it has what earlier calls of its task had.
+        """Return the session of a ``sync_to_async`` call: it has what its task's earlier calls had.
 
         The guard of a COMMIT looks at that, and the search for deadlocks. No acquire is nested in
         it. It comes with the task's context, to which asgiref gives back what a call changes in it.
@@ -217,7 +220,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def session() -> Session:
-    """Return the running task, or this thread if no event loop runs in it, as what waits and holds as one."""
+    """Return the running task, or this thread if no event loop runs in it.
+
+    The session is what waits and holds as one.
+    """
     loop = _get_running_loop()
     if loop is not None:
         current = asyncio.current_task(loop)
@@ -273,12 +279,15 @@ def holds_nothing(token: str) -> bool:
 
 
 def sessions_around() -> list[Session]:
-    """Return the thread, call or task in whose context this code runs, though others may run in it, too."""
+    """Return the thread, call or task in whose context this code runs.
+
+    Others may run in it, too.
+    """
     return [each for each in (ours.of_calls.get(), ours.of_context.get()) if each is not None]
 
 
 def open_around() -> list[Any]:
-    """Return the leases that this thread has; and those of the task, if any, for which it runs sync code.
+    """Return the leases of this thread; and of the task, if any, for which it runs sync code.
 
     A task that a holder has started works under its holds, too.
     """
@@ -293,7 +302,10 @@ def new_session() -> Session:
 
 
 def new_token(of: Session | None = None) -> str:
-    """Return a new token: the name of its session (None: this thread), with 95 random bits, and a counter."""
+    """Return a new token: the name of its session, with 95 random bits, and a counter.
+
+    `of`: its session; None: this thread.
+    """
     owner = session() if of is None else of
     return f"{owner.name}.{next(owner.counter)}"
 
@@ -304,10 +316,10 @@ def note_unconfirmed(token: str) -> None:
 
 
 def unconfirmed() -> str:
-    """Return the latest tokens of this process that may hold a lock although no code uses them any more."""
+    """Return the process's latest tokens that may hold a lock though no code uses them any more."""
     return " ".join(ours.unconfirmed)
 
 
 def whoami(label: str | None) -> str:
-    """Return the holder or waiter as text for people: host, pid, thread or task, and what it runs."""
+    """Return the holder or waiter as text for people: host, pid, thread or task, what it runs."""
     return write_who(*identity.who_is(session().unit, label))

@@ -42,7 +42,10 @@ class NodeRenewer:
         for renewer in list(self._renewers.values()):
             renewer.revoke(token)
 
-    async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:  # noqa: ARG002 - as `Renewer`
+    async def listening(
+        self,
+        run: Runner | None = None,  # noqa: ARG002 - as `Renewer`
+    ) -> AbstractContextManager[object]:
         """Refuse: which process listens, only the node that it listens on knows."""
         msg = "crash_release=True needs a single server, not a cluster; use a short lease instead"
         raise ValueError(msg)

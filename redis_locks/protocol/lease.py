@@ -1,4 +1,4 @@
-"""The lease of a hold: a state machine on this process's monotonic clock, and what is told of its end.
+"""The lease of a hold: a state machine on this process's monotonic clock, and how its end is told.
 
 A `Lease` is what one thread or task has of a set of locks. Nested holds share it: it ends when the
 last of them leaves. A renewer extends it in the background. Its state changes by these verbs only,
@@ -127,7 +127,7 @@ class Renewer(Protocol):
         """Whether the event loop that has the leases still turns; None: threads have them."""
 
     async def listening(self, run: Runner | None = None) -> AbstractContextManager[object]:
-        """Listen from now on, and until everything that was added in the block that is returned has ended.
+        """Listen from now on, until all that was added in the returned block has ended.
 
         Connects by `run`, if given.
 
@@ -288,7 +288,7 @@ class Lease:
 
     @property
     def mode(self) -> str:
-        """How its locks are held: "exclusive", "shared" or "permit:CAPACITY", or the mode of a row."""
+        """How its locks are held: "exclusive", "shared", "permit:CAPACITY" or the mode of a row."""
         terms = self.plan.terms
         return self._conversion.mode or terms.shown_mode or terms.mode
 
@@ -309,7 +309,10 @@ class Lease:
 
     @property
     def max_hold(self) -> float | None:
-        """Seconds for which it is renewed while its event loop stands still; None: as its renewer says."""
+        """Seconds for which it is renewed while its event loop stands still.
+
+        None: as its renewer says.
+        """
         return self.plan.terms.max_hold
 
     @property
@@ -411,7 +414,7 @@ class Lease:
         return True
 
     def _heard(self, driver: Driver, question: Question, hold: H, where: Where) -> bool:
-        """Let `hold` have the locks if the reply grants them; return whether that is all there is to do."""
+        """Let `hold` have the locks if the reply grants them; return whether that is all to do."""
         reply = question.reply
         read: Sequence[Any] = ()
         since, waited = None, 0.0
@@ -485,7 +488,8 @@ class Lease:
         """Tell that somebody else had the locks, before the lease begins."""
         await lock_events.tell(driver, "contended", self.request, wait=wait)
         if question.sent + self.plan.terms.lease <= monotonic():
-            # Receivers took longer than the lease, which nobody has renewed: a `LockWait` asks again.
+            # Receivers took longer than the lease, which nobody has renewed: a `LockWait` asks
+            # again.
             question.reply = Silence(contended=True)
 
     def _asked_on(self, driver: Driver, question: Question, error: BaseException) -> LockWait:
@@ -555,7 +559,11 @@ class Lease:
         """Return what is asked for off the usual way."""
         return self.request
 
-    async def confirmed(self, driver: Driver, read: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG002 - for subclasses
+    async def confirmed(
+        self,
+        driver: Driver,  # noqa: ARG002 - for subclasses
+        read: Sequence[Any],
+    ) -> Sequence[Any]:
         """Return the replies to the plan's reads, once the grant counts."""
         return read
 
@@ -572,7 +580,10 @@ class Lease:
         await waiter.abandon()
 
     async def tell_acquired(self, driver: Driver, wait: float | None) -> None:
-        """Tell that a hold began; and that it ended, if the caller is interrupted and so gives it back."""
+        """Tell that a hold began.
+
+        Tell that it ended, too, if the caller is interrupted and so gives it back.
+        """
         try:
             await tell(driver, "acquired", self, wait=wait, waited=self.waited)
         except BaseException:
@@ -585,7 +596,10 @@ class Lease:
     # How it is released
 
     def ask_to_end(self, driver: Driver) -> Answer | Link:
-        """Ask once to end it; return the answer, or the link on which it is to come: see `answer_to_end`."""
+        """Ask once to end it; return the answer, or the link on which it is to come.
+
+        See `answer_to_end`.
+        """
         link = driver.take()
         if link is None:
             return NO
@@ -612,7 +626,10 @@ class Lease:
         return self._without_end(driver, link, reply)
 
     def _without_end(self, driver: Driver, link: Link, reply: object) -> Answer:
-        """Give the link back, and return what a reply says, or an error, that is not that the lease has ended."""
+        """Give the link back, and return what `reply` says that is not that the lease has ended.
+
+        `reply` may be an error.
+        """
         answer = UNHEARD
         if type(reply) is ErrorReply or reply == f"{self.token} 0".encode():
             answer = NO
@@ -735,7 +752,10 @@ class Lease:
             return True
 
     def is_around(self, held: Held, frames: Container[FrameType]) -> bool:
-        """Whether code that has run in `frames`, of the thread or task that has `held`, runs inside a block of it."""
+        """Whether code that has run in `frames` runs inside a block of it.
+
+        The code is of the thread or task that has `held`.
+        """
         return any(self._is_inside(where, held, frames) for where in list(self._open.values()))
 
     @staticmethod
@@ -804,13 +824,16 @@ class Lease:
 
     @property
     def is_lost_in_outage(self) -> bool:
-        """Whether it ended as nobody could be asked to renew it, and its block goes on without it."""
+        """Whether it ended as nobody could be asked to renew it, and its block goes on."""
         return self.outage is not None and self.reason == LEASE_ENDED and self.plan.terms.proceeds
 
     def win(
         self, deadline: float, fencing_token: int, since: float | None = None, waited: float = 0.0
     ) -> None:
-        """Note that the locks were granted until `deadline`, after so many seconds; `since`: when, if not a lease before."""
+        """Note that the locks were granted until `deadline`, after `waited` seconds.
+
+        `since`: when, if not a lease before `deadline`.
+        """
         self.fencing_token, self.deadline, self.waited = fencing_token, deadline, waited
         terms = self.plan.terms
         began = deadline - terms.lease
@@ -819,7 +842,10 @@ class Lease:
         self.state = AFTER["win"][self.state]
 
     def renew(self, deadline: float, known: float = inf) -> None:
-        """Note that the lease ends at `deadline`, and when to renew it next; `known`: the end known when that was asked."""
+        """Note that the lease ends at `deadline`, and when to renew it next.
+
+        `known`: the end known when that was asked.
+        """
         with _mutex:  # or it might go on although another thread has just found that it is over
             if self.state is HELD:
                 if known < self.deadline:
@@ -908,7 +934,10 @@ class Lease:
         self.fencing_token = fencing_token
 
     def change_mode(self, mode: str, *, settled: bool) -> None:
-        """Note that it is held in another mode, under the same token; or, if not `settled`, that it may be."""
+        """Note that it is held in another mode, under the same token.
+
+        If not `settled`, note that it may be.
+        """
         conversion = self._converting()
         conversion.mode, conversion.is_settled = mode, settled
 
@@ -925,7 +954,10 @@ class Lease:
             return True
 
     def end_upgrade(self, token: str) -> None:
-        """What is asked from now on is asked for the right token, if it is the upgrade to `token` that is under way."""
+        """Note that what is asked from now on is asked for the right token.
+
+        Do nothing unless the upgrade to `token` is under way.
+        """
         with _mutex:
             conversion = self._conversion
             if conversion.token == token:
@@ -943,12 +975,18 @@ class Lease:
 
     @property
     def is_settled(self) -> bool:
-        """Whether Redis is known to hold it in its mode; if not, it may still be held in the one before."""
+        """Whether Redis is known to hold it in its mode.
+
+        If not, it may still be held in the one before.
+        """
         return self._conversion.is_settled
 
     @property
     def ended_by_upgrade(self) -> bool:
-        """Whether an upgrade releases it, as another thread or task had released it before the upgrade was heard of."""
+        """Whether an upgrade releases it.
+
+        If so, another thread or task had released it before the upgrade was heard of.
+        """
         return self._conversion.releases
 
     @property
@@ -957,7 +995,7 @@ class Lease:
         return self._conversion.token is not None
 
     def other_token(self, tried: Container[str]) -> str | None:
-        """Return another token by which Redis may know the hold: it may be upgraded at this moment."""
+        """Return another token by which Redis may know the hold: it may be upgraded just now."""
         upgrade = self._conversion.token  # first: what it was by then is the token afterwards
         tokens = (self.token, upgrade)
         return next((each for each in tokens if each is not None and each not in tried), None)
@@ -999,12 +1037,18 @@ class Lease:
         return before
 
     def tells_its_end(self, *, tells: bool) -> None:
-        """Say whether somebody is to be told of its end: not of one that nobody was told the beginning of."""
+        """Say whether somebody is to be told of its end.
+
+        Nobody is if nobody was told of its beginning.
+        """
         self.untold[:] = [True] if tells else []
 
 
 class _Stack:
-    """The frames that have led to where it is asked: those of this call, if a ``sync_to_async`` call runs here."""
+    """The frames that have led to where it is asked.
+
+    If a ``sync_to_async`` call runs here, these are the frames of this call.
+    """
 
     def __contains__(self, frame: object) -> bool:
         # A loop, as the frames may be many.
@@ -1026,7 +1070,7 @@ def find(
     counts: Callable[[Lease], bool],
     frames: Container[FrameType] = STACK,
 ) -> set[Lease]:
-    """Return the leases of one thread or task, around the code that asks, that have any of these locks.
+    """Return a thread's or task's leases, around the code that asks, that have any of these locks.
 
     For each lock, that is the latest one that `counts`.
     """
@@ -1046,10 +1090,10 @@ def find(
 
 
 class CancelledByLoss:
-    """Cancels the task in an ``async with`` block when a lease is lost, as ``asyncio.timeout`` does when time is up.
+    """Cancels the task in an ``async with`` block when a lease is lost.
 
-    It lasts from the start of the block to its end, in the thread of the event loop. Any thread may
-    find the loss.
+    It does so as ``asyncio.timeout`` does when time is up. It lasts from the start of the block to
+    its end, in the thread of the event loop. Any thread may find the loss.
     """
 
     __slots__ = ("_before", "_cancelling", "_ended", "_fired", "_leases", "_task")
@@ -1123,7 +1167,7 @@ async def tell_moved(driver: Driver, kind: Literal["detached", "adopted"], lease
 
 
 async def tell_end(driver: Driver, lease: Lease) -> None:
-    """Tell, if somebody listens and unless that was done, that the hold was released, or how it was lost."""
+    """Tell once, if somebody listens, that the hold was released, or how it was lost."""
     if lease.count_end():
         await tell_counted_end(driver, lease)
 

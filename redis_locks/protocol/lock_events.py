@@ -132,11 +132,23 @@ class Nobody:
         """Return False."""
         return False
 
-    def count(self, kind: Kind, names: tuple[str, ...], server: str, seconds: float) -> bool:  # noqa: ARG002 - as `Observer`
+    # `Observer` gives these two methods their parameters.
+    def count(
+        self,
+        kind: Kind,  # noqa: ARG002
+        names: tuple[str, ...],  # noqa: ARG002
+        server: str,  # noqa: ARG002
+        seconds: float,  # noqa: ARG002
+    ) -> bool:
         """Return False."""
         return False
 
-    def count_hold(self, kind: HoldKind, seconds: float, lease: CountedLease) -> bool:  # noqa: ARG002 - as `Observer`
+    def count_hold(
+        self,
+        kind: HoldKind,  # noqa: ARG002
+        seconds: float,  # noqa: ARG002
+        lease: CountedLease,  # noqa: ARG002
+    ) -> bool:
         """Return False."""
         return False
 
@@ -156,9 +168,10 @@ looks.
 async def tell(
     driver: Driver, kind: Kind, request: Request, *, mode: str | None = None, **details: Any
 ) -> None:
-    """Tell the observer what became of `request`, which the observer has counted; raises no Exception.
+    """Tell the observer what became of `request`, which the observer has counted.
 
-    In blocking code it takes as long as the receivers do; in async code it may suspend.
+    Raises no Exception. In blocking code it takes as long as the receivers do; in async code it may
+    suspend.
     """
     event = LockEvent(
         kind=kind,
@@ -193,7 +206,7 @@ async def tell_refused(
 async def tell_of_holder(
     driver: Driver, kind: Kind, request: Request, refused: Refused, **details: Any
 ) -> None:
-    """Tell what became of `request`, which the observer has counted, and name the holder of the lock."""
+    """Tell what became of `request`, which the observer has counted, and name the lock's holder."""
     await tell(driver, kind, request, holder=describe_holder(refused.claim), **details)
 
 
@@ -219,7 +232,7 @@ async def tell_unavailable(
     wait: float | None,
     waited: float,
 ) -> None:
-    """Tell that an acquire ended because the server could not be asked, if a receiver wants to know."""
+    """Tell that an acquire ended as the server could not be asked, if a receiver wants to know."""
     if observer.count("unavailable", request.names, driver.description, waited):
         details: Any = {"wait": wait, "waited": waited, "reason": str(error)}
         await tell(driver, "unavailable", request, **details)
