@@ -181,7 +181,7 @@ class Plan:
             self._ask, self._end = f"{question}{locks}$", f"{end}{locks}$"
 
     def question(self, link: Link, token: str, unit: str, wait: float | None) -> bytes:
-        """Return the packet that asks for the locks first, and joins the queue for up to `wait` seconds."""
+        """Return the packet that asks first for the locks, and queues for up to `wait` seconds."""
         if not self._ask:
             return pack_call(scripts.ACQUIRE, self._call(link.listener, token, unit, wait, "1"))
         key = self.terms, unit, wait
@@ -250,12 +250,18 @@ class Plan:
 
 @lru_cache(maxsize=256)
 def _heads(index: bytes, keys: int) -> tuple[str, str]:
-    """Return how the question and the end begin, up to the keys of the locks: `keys` with that of the index."""
+    """Return how the question and the end begin, up to the keys of the locks.
+
+    `keys`: how many keys they have, with that of the index.
+    """
     question, end = _call_of(scripts.ACQUIRE, index, keys), _call_of(scripts.RELEASE, index, keys)
     return f"*{3 + keys + 7}\r\n{question}", f"*{3 + keys + 1}\r\n{end}"
 
 
 @lru_cache(maxsize=256)
 def _call_of(script: Script, index: bytes, keys: int) -> str:
-    """Return a call of a script up to the keys of the locks, without the header that says how many words it has."""
+    """Return a call of a script up to the keys of the locks.
+
+    It lacks the header that says how many words it has.
+    """
     return pack_words((b"EVALSHA", script.sha, b"%d" % keys, index)).decode()

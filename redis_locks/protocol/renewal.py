@@ -1,4 +1,4 @@
-"""Renewal: one background thread per process and server extends the leases of all its threads and tasks.
+"""Renewal: one background thread per process and server extends leases of all threads and tasks.
 
 A lease is renewed a third of its length after the last time, or a little earlier along with
 another. A failed try is repeated every tenth until the lease's own deadline on the monotonic clock;
@@ -211,7 +211,10 @@ _failing: weakref.WeakSet[Lease] = weakref.WeakSet()
 
 
 def _log_failures(failures: Sequence[tuple[Lease, Exception]]) -> None:
-    """Write one line about the leases whose renewal has failed for the first time since the last one that went well."""
+    """Write one line about the leases whose renewal has failed.
+
+    A lease counts at its first failure since a renewal that went well.
+    """
     fresh = [(lease, error) for lease, error in failures if lease not in _failing]
     if fresh:
         _failing.update(lease for lease, _ in fresh)
@@ -265,10 +268,10 @@ def note(
 
 
 class Heartbeat:
-    """Whether an event loop still turns: when one of its holds is to be renewed, the loop is asked for a sign of life.
+    """Whether an event loop still turns.
 
-    A loop that computes for longer than a lease keeps its locks by that, and one that hangs for
-    good does not.
+    When one of its holds is to be renewed, the loop is asked for a sign of life. A loop that
+    computes for longer than a lease keeps its locks by that, and one that hangs for good does not.
     """
 
     def __init__(self, driver: Driver, max_hold: float | None) -> None:

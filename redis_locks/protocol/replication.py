@@ -35,7 +35,7 @@ EARLY: Final = 0.05
 
 
 def patience(driver: Driver, lease_ms: int) -> float:
-    """Return the seconds to wait for replicas: far less than a lease, or than a command may take."""
+    """Return seconds to wait for replicas: far less than a lease, or than a command may take."""
     return min(LONGEST, lease_ms / 4000, driver.reply_timeout / 2)
 
 
@@ -43,17 +43,23 @@ class ReplicatedLease(Lease):
     """A lease that counts once enough replicas know of it."""
 
     def asked(self, driver: Driver) -> Request:
-        """Return what is asked for, with a confirmation in the same packet if that delays nobody."""
+        """Return what is asked for, with a confirmation in its packet if that delays nobody."""
         # Whatever asks later, by the same token, counts the questions that were broken off.
         return self.ask_by(with_confirmation(driver, self.request))
 
     async def confirmed(self, driver: Driver, read: Sequence[Any]) -> Sequence[Any]:
-        """Return the replies to the plan's reads, once enough replicas know of the grant; see `confirm`."""
+        """Return the replies to the plan's reads, once enough replicas know of the grant.
+
+        See `confirm`.
+        """
         return await confirm(driver, self, read)
 
 
 def with_confirmation(driver: Driver, request: Request) -> Request:
-    """Return the request with a confirmation in the same packet, unless that would delay others on the link."""
+    """Return the request with a confirmation in the same packet.
+
+    The request is as it was if that would delay others on the link.
+    """
     if not request.replicas or driver.unshared() is not driver:
         return request
     call = store.extend_call(request.keys, request.token, request.lease_ms)
@@ -124,7 +130,10 @@ async def extend(driver: Driver, lease: Lease, milliseconds: int) -> bool:
 async def acknowledged(
     driver: Driver, link: Link, leases: Sequence[Lease], replies: list[Any]
 ) -> list[Any]:
-    """Return the replies to extends that `link` has sent; an error for each that too few replicas have."""
+    """Return the replies to extends that `link` has sent.
+
+    Each that too few replicas have becomes an error.
+    """
     most = max(lease.plan.terms.replicas for lease in leases)
     if not most:
         return replies
@@ -149,7 +158,7 @@ def _acknowledged(driver: Driver, lease: Lease, reply: Any, count: object, secon
 
 
 def require(lease: Lease, replicas: int) -> None:
-    """Raise LockError if a nested hold asks for more replicas than the outer one has, which is guarded."""
+    """Raise LockError if a nested hold asks for more replicas than the guarded outer one has."""
     if lease.replicas < replicas and not lease.is_unguarded:
         msg = (
             f"Lock {lease.name!r} is held already with replicas={lease.replicas}, so a nested "
@@ -164,7 +173,10 @@ def _wait(replicas: int, seconds: float) -> bytes:
 
 
 def _require_primary(count: object) -> None:
-    """Raise LinkBroken if `count`, the reply to WAIT, says that the server has become a replica: another one is to be asked."""
+    """Raise LinkBroken if `count`, the reply to WAIT, says that the server has become a replica.
+
+    Then another server is to be asked.
+    """
     if isinstance(count, ErrorReply) and count.text.startswith(("UNBLOCKED", "ERR WAIT")):
         raise LinkBroken(count.text)
 

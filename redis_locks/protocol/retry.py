@@ -1,4 +1,7 @@
-"""Ask again when a connection breaks: for as long as the answer matters, a server is there, and the caller waits."""
+"""Ask again when a connection breaks.
+
+That goes on for as long as the answer matters, a server is there, and the caller waits.
+"""
 
 from __future__ import annotations
 
@@ -75,13 +78,19 @@ def open_bounds() -> list[Bound]:
 
 
 def at_last() -> float:
-    """Return when a call that begins now has to end, whatever the server does, by the blocks around the caller."""
+    """Return when a call that begins now has to end, whatever the server does.
+
+    The blocks around the caller say when.
+    """
     now = monotonic()
     return min((bound.ends(now) for bound in open_bounds()), default=inf)
 
 
 def note_silence() -> None:
-    """Note that a question was not answered: where a deadline has passed, no more time is spent on others."""
+    """Note that a question was not answered.
+
+    Where a deadline has passed, no more time is spent on others.
+    """
     now = monotonic()
     for bound in open_bounds():
         bound.in_vain |= now >= bound.until
@@ -97,10 +106,10 @@ async def persist(
     within: float | None = None,
     ends: float = inf,
 ) -> tuple[T, bool]:
-    """Run `action` on a link, again on a new one if that breaks; return its reply and whether it ran again.
+    """Run `action` on a link, again on a new one if that breaks.
 
-    So it must be safe to repeat. It is tried twice at least if there is time, for a link may have
-    died long ago, while it was idle.
+    Return its reply, and whether it ran again. The action must be safe to repeat. It is tried twice
+    at least if there is time, for a link may have died long ago, while it was idle.
 
     Args:
         driver: Where links come from.
@@ -161,7 +170,10 @@ async def _on_link(driver: Driver, action: Callable[[Link], Coroutine[Any, Any, 
 
 
 async def ask_once(driver: Driver, packet: bytes, token: str) -> bytes | None:
-    """Return the reply to a packed call for a token, asked on an idle link; None: ask by `persist`, as nothing is known."""
+    """Return the reply to a packed call for a token, asked on an idle link.
+
+    None: ask by `persist`, as nothing is known.
+    """
     link = driver.take()
     if link is None:
         return None
@@ -181,7 +193,10 @@ async def ask_once(driver: Driver, packet: bytes, token: str) -> bytes | None:
 
 
 def longest_pause(failures: int) -> float:
-    """Return for how many seconds to pause at most after so many failures in a row, for half of that at least."""
+    """Return for how many seconds to pause at most after so many failures in a row.
+
+    The pause is half of that at least.
+    """
     if failures <= 1:
         return 0.0  # the link may have died long ago, while it was idle
     return min(_FIRST_PAUSE * 2.0 ** min(failures, 10), _LONGEST_PAUSE)

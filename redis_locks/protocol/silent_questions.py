@@ -2,8 +2,8 @@
 
 The question wants no reply (``CLIENT REPLY SKIP``). The grant is a message, also if the locks are
 free. So the waiter wakes up once instead of twice, which makes 20 to 45 % more acquires under
-contention. After `SILENCE` seconds without a message a `LockWait` asks again with the same token, and
-with a reply.
+contention. After `SILENCE` seconds without a message a `LockWait` asks again with the same token,
+and with a reply.
 
 Commands of ``read=`` wait behind a ``BLPOP`` for the waiter's turn. So the grant and the replies
 arrive together: hand-offs are 40 % faster.
@@ -157,9 +157,10 @@ def _parks(driver: Driver, link: Link) -> bool:
 def _hear_parked(
     plan: Plan, driver: Driver, link: Link, token: bytes, question: bytes
 ) -> tuple[bytes | None, list[Any] | None]:
-    """Ask, and wait for our turn in a list; return the message, and what was read since then, if it counts.
+    """Ask, and wait for our turn in a list.
 
-    Each waiter reads for itself, with its own rights. Raises LinkBroken.
+    Return the message, and what was read since then, if it counts. Each waiter reads for itself,
+    with its own rights. Raises LinkBroken.
     """
     key = turn_key(plan.keys[0], token)
     turn = pack((b"BLPOP", key, b"%.3f" % SILENCE))

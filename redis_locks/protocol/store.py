@@ -121,7 +121,7 @@ async def acquire(
     first: bool = False,
     detection: Call | None = None,
 ) -> tuple[Won | Refused, Looked | None]:
-    """Take the locks if they are free; else join the queue, and look for a deadlock in the same round trip.
+    """Take the locks if free; else join the queue, and look for a deadlock in the same round trip.
 
     Args:
         link: Where to ask; it receives the grant.
@@ -164,7 +164,8 @@ async def acquire(
 def won(reply: bytes, token: str) -> int:
     """Return the fencing token if a reply to `acquire_call` grants the locks to `token`, else 0."""
     words = reply.split(b" ")
-    granted = len(words) == 4 and words[1] == b"1" and words[0] == token.encode()  # noqa: PLR2004 - as it is written
+    is_whole = len(words) == 4  # noqa: PLR2004 - as it is written
+    granted = is_whole and words[1] == b"1" and words[0] == token.encode()
     return int(words[2]) if granted else 0
 
 
@@ -226,7 +227,7 @@ def acquire_call(request: Request, listener: str, wait_ms: int, how: str) -> Cal
 
 
 def number_of(request: Request) -> list[bytes | str]:
-    """Return the last argument of scripts that are told how many questions were broken off, if any were."""
+    """Return the last argument of scripts: how many questions were broken off, if any were."""
     return argv(request.broken_off) if request.broken_off else []
 
 
@@ -236,7 +237,7 @@ def cancelled(request: Request) -> LockError:
 
 
 def _require_shared(word: str) -> None:
-    """Raise LockLost if the word after the token says that an upgrade has lost the shared hold it started from."""
+    """Raise LockLost if the word after the token says that an upgrade lost its shared hold."""
     if word == _SHARED_IS_LOST:
         msg = "the shared hold was lost while it waited to become exclusive"
         raise LockLost(msg)
@@ -292,7 +293,10 @@ async def close(
 
 
 class Ended(NamedTuple):
-    """The tokens of the holds that were ended, and the fencing token that overtakes theirs; 0 if none was."""
+    """The tokens of the ended holds, and the fencing token that overtakes theirs.
+
+    It is 0 if none was ended.
+    """
 
     tokens: list[str]
     fencing_token: int
