@@ -44,7 +44,9 @@ and those that came.
 
 
 class AsyncLink(ServerLink, asyncio.Protocol):
-    """A connection that all tasks share: replies come in the order of the commands, messages in between.
+    """A connection that all tasks share.
+
+    Replies come in the order of the commands, messages in between.
 
     redis-py opens the connection (address, TLS, credentials, database). After that only its
     transport is used.
@@ -57,7 +59,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         *,
         listener: str = "",
     ) -> None:
-        """Make a link that `open` connects; with a `listener`, it is the bulk link of the one named so."""
+        """Make a link that `open` connects; with `listener`, the bulk link of the one named so."""
         self._subscribes = not listener
         self.listener = listener or random_text(LISTENER)
         self._prefix = prefix
@@ -123,9 +125,9 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._bulk = link
         return link
 
-    def _take_over(self, connection: Any) -> None:
+    def _take_over(self, opened: Any) -> None:
         # The only way to its transport. The writer is kept: it closes the transport when it goes.
-        self._writer, connection._writer, connection._reader = connection._writer, None, None  # noqa: SLF001
+        self._writer, opened._writer, opened._reader = opened._writer, None, None  # noqa: SLF001
         self._transport = cast("asyncio.Transport", self._writer.transport)
         self._transport.set_protocol(self)
         close_in_children(self)
@@ -232,7 +234,10 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         return replies
 
     def _send(self, packet: bytes, number: int) -> asyncio.Future[Any]:
-        """Send `number` packed commands, and return what will have the list of their replies; 0: one reply, and no list."""
+        """Send `number` packed commands, and return what will have the list of their replies.
+
+        If `number` is 0, it will have one reply, and no list.
+        """
         if self.broken or self._transport is None or self._transport.is_closing():
             closed = LinkBroken("the connection was closed")
             self.fail(closed)  # so that it is not given out again
@@ -289,7 +294,10 @@ class SharedOpening:
         self._attempt: asyncio.Task[AsyncLink] | None = None
 
     async def link(self) -> AsyncLink:
-        """Return the open link, or raise what ended the attempt: Unreachable, LinkBroken or LockBackendError."""
+        """Return the open link, or raise what ended the attempt.
+
+        Raises Unreachable, LinkBroken or LockBackendError.
+        """
         attempt = self._attempt
         if attempt is None:
             attempt = asyncio.create_task(self._open_link(), name="redis_locks-open")
@@ -355,7 +363,7 @@ class AsyncDriver(WaitsInPlace):
         return link
 
     async def checkout(self, token: str = "") -> Link:
-        """Return the loop's link, which all its tasks share; open it first if it is not there or broken."""
+        """Return the link that the loop's tasks share; open it first if it is missing or broken."""
         if self._breaker.trouble:
             await self._breaker.admit(self.sleep)
         link = self._link
@@ -405,7 +413,10 @@ class AsyncDriver(WaitsInPlace):
 
 
 class UnsharedDriver(AsyncDriver):
-    """Links of one event loop with one user at a time, for commands that block: the loop's shared link must not wait."""
+    """Links of one event loop with one user at a time, for commands that block.
+
+    The loop's shared link must not wait.
+    """
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         super().__init__(endpoint, prefix)

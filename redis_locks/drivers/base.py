@@ -30,7 +30,7 @@ class LinkBroken(Exception):
 
 
 class Answered(LinkBroken):
-    """The server sent a reply after it was told not to, so replies can no longer be matched to commands."""
+    """The server replied after it was told not to: replies can no longer be matched to commands."""
 
 
 class Unreachable(LinkBroken):
@@ -38,7 +38,7 @@ class Unreachable(LinkBroken):
 
 
 class CutShort(Unreachable):
-    """A server, or a proxy before it, accepted the connection and closed it during the handshake."""
+    """A server, or a proxy before it, accepted the connection and closed it in the handshake."""
 
 
 class Silent(Unreachable):
@@ -80,7 +80,7 @@ class Link(Protocol):
         """Send `number` packed commands. Return their replies, as `exchange` does its one."""
 
     def answer(self) -> Awaitable[Any]:
-        """Return what to await for the reply or the replies, right after `exchange` has returned None."""
+        """Return what to await for the reply or replies, right after `exchange` returned None."""
 
     @property
     def channel(self) -> str:
@@ -92,7 +92,7 @@ class Link(Protocol):
 
     @property
     def needs_subscription(self) -> bool:
-        """Whether `subscribe` must be called before each script that may put a waiter into a queue."""
+        """Whether to call `subscribe` before each script that may put a waiter into a queue."""
 
     async def subscribe(self, keys: Sequence[bytes]) -> None:
         """Subscribe to the grants of the locks `keys`, and set `channel`.
@@ -133,7 +133,10 @@ class Link(Protocol):
     """Whether the last reply was larger than 1 MB."""
 
     async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:
-        """Run packed commands on the server that has `keys`, in one round trip; an error is an `ErrorReply`."""
+        """Run packed commands on the server that has `keys`, in one round trip.
+
+        An error is an `ErrorReply`.
+        """
 
     async def call_many(self, script: Script, calls: Sequence[Call]) -> list[Any]:
         """Run a script many times in one round trip.
@@ -142,10 +145,10 @@ class Link(Protocol):
         """
 
     def packed(self, script: Script, call: Call) -> bytes:
-        """Return the packed command that runs a script the server knows, to send among other commands."""
+        """Return the packed command that runs a script the server knows, to send among others."""
 
     def disconnect(self) -> None:
-        """Close the connection, so that the server grants nothing to a waiter that was left in a queue."""
+        """Close the connection, so that the server grants nothing to a waiter left in a queue."""
 
     async def receive(self, token: str, timeout: float) -> bytes | None:
         """Wait up to `timeout` seconds for a message for `token`. Raises LinkBroken."""
@@ -156,7 +159,7 @@ class Link(Protocol):
     """
 
     def can_skip_replies(self) -> bool:
-        """Whether this link receives messages published by its own scripts when their replies are skipped."""
+        """Whether this link receives messages of its own scripts when their replies are skipped."""
 
     def listens_parked(self) -> bool:
         """Subscribe to the channel with the suffix `PARKED`.
@@ -171,12 +174,13 @@ class Link(Protocol):
         """
 
     def message_for(self, token: bytes) -> bytes | None:
-        """Return the last message for `token` that has come, and drop all messages; None if there is none."""
+        """Return the last message that has come for `token`, or None; drop all messages."""
 
     def message_after(self, commands: bytes, token: bytes, timeout: float) -> bytes | None:
-        """Send packed commands that have no reply; wait for a message for `token`, at most `timeout` seconds.
+        """Send packed commands that have no reply, and wait for a message for `token`.
 
-        Blocks: only of a link that `can_skip_replies`. Raises LinkBroken, and Answered.
+        Blocks for at most `timeout` seconds: only of a link that `can_skip_replies`. Raises
+        LinkBroken, and Answered.
         """
 
 
@@ -208,16 +212,16 @@ class Driver(Protocol):
         """The breakers of its server, or of the nodes of its cluster; see `breaker`."""
 
     def waits_on(self, link: Link) -> bool:
-        """Whether a waiter that joined a queue over `link` waits on that link; if not, see `waiting_link`."""
+        """Whether a waiter that queued over `link` waits there; if not, see `waiting_link`."""
 
     def unshared(self) -> Driver:
-        """Return a driver to the same server whose links have one user at a time, for commands that block there.
+        """Return a driver to the same server, for commands that block there.
 
-        Raises ValueError if the server is a cluster.
+        Its links have one user at a time. Raises ValueError if the server is a cluster.
         """
 
     def take(self, token: str = "") -> Link | None:
-        """Return a link as `checkout` does, if one `is_direct` and idle; None: only `checkout` has one."""
+        """Return an idle link that `is_direct`, as `checkout`; None: only `checkout` has one."""
 
     async def checkout(self, token: str = "") -> Link:
         """Return a link. With a waiter's `token`, the link also keeps messages for that token.
@@ -235,13 +239,13 @@ class Driver(Protocol):
         """
 
     def checkin(self, link: Link, token: str = "") -> None:
-        """Give a link back, with the token for which it was checked out; a broken one is dropped."""
+        """Give a link back, with the token it was checked out for; a broken one is dropped."""
 
     def drop_idle(self) -> None:
         """Close links that are not in use. After a failure they are probably dead, too."""
 
     def pause_after(self, failures: int) -> float | None:
-        """Return the seconds to pause after so many attempts to connect, as the client says; None: give up."""
+        """Return the client's pause in seconds after so many attempts to connect; None: give up."""
 
     async def sleep(self, seconds: float) -> None:
         """Sleep."""

@@ -121,7 +121,8 @@ class BlockingLink(ServerLink):
         self._connection = cast("Any", endpoint.blocking_connection())
         with connecting(endpoint, self.close):
             self._connection.connect()
-        self._socket = self._connection._sock  # noqa: SLF001 - redis-py reads no push without its own parser
+        # redis-py reads no push without its own parser.
+        self._socket = self._connection._sock  # noqa: SLF001
         self._socket.settimeout(self._timeout)
         close_in_children(self)
         if channel:
@@ -396,7 +397,7 @@ class SubscriptionLink(BlockingLink):
                 self.close()
 
     def _deliver_next(self, receiver: Callable[[str], None]) -> bool:
-        """Wait for bytes and deliver the messages that are complete; False if there were none for too long."""
+        """Wait for bytes and deliver complete messages; False if no bytes came for too long."""
         try:
             replies = self._receive()
         except TimeoutError:
@@ -541,12 +542,18 @@ class BlockingDriver:
         return self.take() or await self._opened_or_given_back(FEW)
 
     async def _opened_or_given_back(self, few: float) -> BlockingLink:
-        """Return a new link, if less than `few` are open; else one that another thread gives back, or a new one later."""
+        """Return a new link, if less than `few` are open.
+
+        Else return one that another thread gives back, or a new one later.
+        """
         found = self._may_open(few) or await self._given_back(few)
         return await self._connected(found) if isinstance(found, _Opening) else found
 
     def _may_open(self, few: float) -> _Opening | None:
-        """Return what counts one more link, if there are less than `few`, and the pool is not at its size; else None."""
+        """Return what counts one more link, or None.
+
+        None: there are `few` links already, or the pool is at its size.
+        """
         with self._counting:
             count = sum(not link.broken for link in self._open) + len(self._opening)
             if count >= min(few, self._size):
@@ -556,7 +563,7 @@ class BlockingDriver:
             return opening
 
     async def _given_back(self, few: float) -> BlockingLink | _Opening:
-        """Return a link that another thread gives back, or what counts one more, which the caller shall open.
+        """Return a link that a thread gives back, or what counts one more for the caller to open.
 
         Links come back within about a round trip. If the server is far away, more are opened, one
         by one. After `reply_timeout` it is not the distance: then each thread opens one, and finds
@@ -583,7 +590,10 @@ class BlockingDriver:
                 self.checkin(place.link)
 
     def _hand_out(self) -> None:
-        """Give idle links to waiting threads in their order; else the thread that gave one back would take it again."""
+        """Give idle links to waiting threads in their order.
+
+        Else the thread that gave one back would take it again.
+        """
         with self._counting, suppress(IndexError):  # another thread may take the last one
             while self._wanting:
                 link = self._idle.pop()
@@ -592,7 +602,10 @@ class BlockingDriver:
                 place.wake_event.set()
 
     def _may_grow(self, few: float, since: float) -> _Opening | None:
-        """Return what counts one more link, if a thread that waits since then may open it now; else None."""
+        """Return what counts one more link, or None.
+
+        None: a thread that waits since then may not open one now.
+        """
         now = time.monotonic()
         with self._counting:
             late = now - since >= self.reply_timeout
@@ -619,8 +632,8 @@ class BlockingDriver:
 
     def _all_in_use(self, since: float) -> str:
         return (
-            f"all connections to {self.description} were in use for {time.monotonic() - since:.1f} s; "
-            f"REDIS_LOCKS['MAX_CONNECTIONS'] allows {self._most}"
+            f"all connections to {self.description} were in use for "
+            f"{time.monotonic() - since:.1f} s; REDIS_LOCKS['MAX_CONNECTIONS'] allows {self._most}"
         )
 
     def waits_on(self, link: Link) -> bool:
@@ -643,7 +656,10 @@ class BlockingDriver:
         if shares is None:  # as many as there are
             if len(self._alone) >= self._size / 2:
                 # Else who releases might find none, for as long as these wait.
-                msg = f"{self.description} takes no connection for all that wait, and they may keep no more of those there are"
+                msg = (
+                    f"{self.description} takes no connection for all that wait, "
+                    "and they may keep no more of those there are"
+                )
                 raise LinkBroken(msg)
             link.waiting_links = self._alone
             link.waiting_links.add(id(link))

@@ -1,10 +1,12 @@
-"""One circuit breaker for each server: while it is open, nobody waits for a server that does not answer.
+"""One circuit breaker for each server.
+
+While it is open, nobody waits for a server that does not answer.
 
 | state | begins when | a call that needs a connection |
 |---|---|---|
 | closed | the server answers anybody | opens one |
-| checking | connections failed for as long as a reply may take, without an answer between | waits for the verdict, 0.25 s at most |
-| open | one more connection, opened to check that, is not answered either | fails at once, see `TRIAL` |
+| checking | all connections failed for `reply_timeout` | waits for the verdict, 0.25 s at most |
+| open | one more connection, opened to check, is not answered either | fails at once, see `TRIAL` |
 
 Links say here when a connection fails, or is answered after that. A thread, which lives only while
 the breaker is not closed, connects now and then, and its first answer closes the breaker.
@@ -86,10 +88,10 @@ class Target(Protocol):
 
     @property
     def may_have_successor(self) -> bool:
-        """Whether somebody will soon name another server in its place, for which it is worth to wait."""
+        """Whether it is worth waiting: somebody will soon name another server in its place."""
 
     def found(self, within: float | None = None) -> Handshake:
-        """Return what a new connection comes to; blocks for so many seconds, or for its own timeouts."""
+        """Return what a new connection comes to. Blocks `within` s, or for its own timeouts."""
 
 
 class GuardedPool(Protocol):
@@ -188,7 +190,7 @@ class Breaker:
         return monotonic() - self._since if self.trouble else 0.0
 
     def failed(self, target: Target, began: float, why: str, *, refused: bool = False) -> None:
-        """Note that a connection, or a question on one, was not answered since `began`, or was `refused`."""
+        """Note that a connection, or question on one, was `refused` or unanswered since `began`."""
         now = monotonic()
         with self._guard:
             if not self._failures or now - self._failed_at > _FORGOTTEN:
@@ -268,9 +270,10 @@ class Breaker:
     def error(self, target: Target) -> LinkBroken:
         """Return the error of a call while the breaker is open."""
         said = (
-            f"{self.description} cannot be reached: {self._why}; {self._failures} connections have failed in "
-            f"{self.away_for:.1f} s. Calls fail at once until it answers. How long one waits for a reply "
-            f"({target.reply_timeout:g} s) is REDIS_LOCKS['REPLY_TIMEOUT'], or socket_timeout in its URL"
+            f"{self.description} cannot be reached: {self._why}; {self._failures} connections "
+            f"have failed in {self.away_for:.1f} s. Calls fail at once until it answers. How long "
+            f"one waits for a reply ({target.reply_timeout:g} s) is REDIS_LOCKS['REPLY_TIMEOUT'], "
+            "or socket_timeout in its URL"
         )
         return LinkBroken(said) if target.may_have_successor else Away(said)
 
@@ -331,7 +334,7 @@ class Breaker:
         )
 
     def pause_after(self, pause: float) -> float:
-        """Return the seconds until the probe after the next one, if they were `pause` until the last one."""
+        """Return the seconds until the next probe, if they were `pause` until the last one."""
         return FIRST_PAUSE if self._urgent else min(pause * 2, LONGEST_PAUSE)
 
 
@@ -375,7 +378,7 @@ def _tell_changed(breaker: Breaker) -> None:
 
 
 def breaker_of(description: str) -> Breaker:
-    """Return the breaker of the server that is so described; the same one as long as anybody uses it."""
+    """Return the breaker of the server so described; the same one as long as anybody uses it."""
     with _making:
         found = _breakers.get(description)
         if found is None:

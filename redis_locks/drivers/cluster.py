@@ -45,8 +45,8 @@ class ClusterDriver(WaitsInPlace):
     def unshared(self) -> ClusterDriver:
         """Refuse: a link to a cluster changes its connections by itself; see `replication`."""
         raise ValueError(
-            "replicas (also REDIS_LOCKS['REPLICAS']) needs a single server with its replicas, not a "
-            "cluster; leave it out, and have resources check fencing tokens"
+            "replicas (also REDIS_LOCKS['REPLICAS']) needs a single server with its replicas, not "
+            "a cluster; leave it out, and have resources check fencing tokens"
         )
 
     def take(self, token: str = "") -> None:

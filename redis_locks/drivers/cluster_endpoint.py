@@ -49,7 +49,7 @@ class ClusterEndpoint:
         return self.any_node.unheeded
 
     def in_loop(self) -> tuple[type[Any], dict[str, Any]]:
-        """Return the class of asyncio connections to its nodes, and their arguments; see `Endpoint`."""
+        """Return the class and arguments of asyncio connections to its nodes; see `Endpoint`."""
         return self.any_node.in_loop()
 
     @property
@@ -71,7 +71,7 @@ class ClusterEndpoint:
     def client(self) -> redis.RedisCluster:
         """Return a new redis-py client. Connects, and raises redis-py's errors."""
         options = {k: v for k, v in self.any_node.kwargs.items() if k not in {"host", "port"}}
-        nodes = [ClusterNode(host, port) for host, port in self.seeds]  # type: ignore[no-untyped-call]
+        nodes = [ClusterNode(*seed) for seed in self.seeds]  # type: ignore[no-untyped-call]
         encrypted = issubclass(self.any_node.connection_class, SSLConnection)
         return redis.RedisCluster(
             startup_nodes=nodes, ssl=encrypted, address_remap=self.remap, **options

@@ -182,7 +182,8 @@ class ClusterLink(CallingLink):
                 failure, pause = error, _PAUSE
             if monotonic() + pause >= until:
                 raise LinkBroken(str(failure)) from failure
-            await self._nodes.any_driver().sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
+            jitter = random.uniform(0.5, 1)  # noqa: S311
+            await self._nodes.any_driver().sleep(jitter * pause)
             pause = _PAUSE  # nodes may disagree
 
     async def _called(
@@ -192,7 +193,10 @@ class ClusterLink(CallingLink):
         return [reply, *self._here(read)]
 
     def _here(self, replies: list[Any]) -> list[Any]:
-        """Return the replies to reads; raise Redirected or NotNow if the slot of a key has moved or is moving."""
+        """Return the replies to reads.
+
+        Raises Redirected or NotNow if the slot of a key has moved or is moving.
+        """
         for reply in replies:
             if isinstance(reply, ErrorReply):
                 refusal = self._nodes.refusal(reply)

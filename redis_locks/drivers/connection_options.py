@@ -18,7 +18,7 @@ def parameters(kind: type[Any]) -> Mapping[str, Parameter]:
 
 
 def without_notifications(kind: type[Any]) -> dict[str, Any]:
-    """Return the options with which a client, a pool or a connection asks for no notices of maintenance.
+    """Return the options by which a client, pool or connection asks for no notices of maintenance.
 
     There are none where the class does not know of such notices, as before redis-py 7.
     """

@@ -37,9 +37,9 @@ from redis_locks.exceptions import LockBackendError
 
 # What our connections decide by themselves, and what belongs to a pool of redis-py's.
 _OURS = frozenset({
-    "client_cache", "connection_pool", "decode_responses", "event_dispatcher", "health_check_interval",
-    "legacy_responses", "lib_name", "lib_version", "parser_class", "protocol", "retry", "retry_on_error",
-    "retry_on_timeout",
+    "client_cache", "connection_pool", "decode_responses", "event_dispatcher",
+    "health_check_interval", "legacy_responses", "lib_name", "lib_version", "parser_class",
+    "protocol", "retry", "retry_on_error", "retry_on_timeout",
 })  # fmt: skip
 _CONNECT_FUNCTIONS = ("redis_connect_func", "valkey_connect_func")
 _OF_POOLS = ("cache", "maint_", "maintenance_", "orig_", "oss_cluster_maint_")
@@ -70,7 +70,7 @@ CLOSED: Final = "Connection closed by server."
 
 
 class Shape:
-    """How replies look on connections that carry the commands of the user's code: as with the user's client."""
+    """How replies look on connections that carry the user's commands: as with the user's client."""
 
     __slots__ = ("_errors", "encoding", "options")
 
@@ -93,7 +93,7 @@ class Shape:
         return reader
 
     def decode(self, reader: Reader, *, wanted: bool) -> None:
-        """Let a parser return text from now on, if the user's client does and it is wanted; else bytes."""
+        """Let a parser return text from now on, if the client does and `wanted`; else bytes."""
         reader.set_encoding(encoding=self.encoding if wanted else None, errors=self._errors)
 
 
@@ -179,7 +179,7 @@ class Endpoint:
 
     @property
     def sentinels(self) -> Sentinels | None:
-        """The Sentinels to ask for the address before each connection; None: the address is fixed."""
+        """The Sentinels to ask for the address before each connection; None: it is fixed."""
         found = self.kwargs.get("connection_pool")
         return found if isinstance(found, Sentinels) else None
 
@@ -207,10 +207,14 @@ class Endpoint:
         return kind, kwargs | ({"connection_pool": sentinels.in_loop} if sentinels else {})
 
     def pause_after(self, failures: int) -> float | None:
-        """Return the seconds to pause after so many attempts to connect, as the client's `retry` says; None: give up."""
-        if self.retry is None or 0 <= self.retry._retries < failures:  # noqa: SLF001 - public from redis-py 6 on
+        """Return the seconds to pause after so many attempts to connect; None: give up.
+
+        The client's `retry` says so.
+        """
+        # `_retries` has a public name from redis-py 6 on, `_backoff` has none.
+        if self.retry is None or 0 <= self.retry._retries < failures:  # noqa: SLF001
             return None
-        return float(self.retry._backoff.compute(failures))  # noqa: SLF001 - redis-py's has no public name
+        return float(self.retry._backoff.compute(failures))  # noqa: SLF001
 
     @property
     def connect_timeout(self) -> float:
@@ -225,12 +229,18 @@ class Endpoint:
         return self.default_timeout if value is None else float(value)
 
     def _given(self, option: str) -> Any:
-        """Return the seconds that the client was told; None: nothing, or what redis-py tells each client."""
+        """Return the seconds that the client was told.
+
+        None: it was told nothing, or what redis-py tells each client.
+        """
         value = self.kwargs.get(option)
         return None if type(value) is int and value == _USUAL_TIMEOUT else value
 
     def with_reply_timeout(self, seconds: float) -> Endpoint:
-        """Return the same server, whose commands count as failed after so many seconds, unless the client says otherwise."""
+        """Return the same server, whose commands count as failed after so many seconds.
+
+        A time that the client was given comes first.
+        """
         return replace(self, default_timeout=seconds)
 
     @property
@@ -269,14 +279,15 @@ class Endpoint:
             return Handshake.ANSWERED
         except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as error:
             return Handshake.REFUSED if is_refused(error) else Handshake.UNHEARD
-        except Exception:  # noqa: BLE001 - an error reply, or the user's code: whoever asks next is told
+        except Exception:  # noqa: BLE001 - an error reply, or the user's code
+            # Whoever asks next is told.
             return Handshake.ANSWERED
         finally:
             connection.disconnect()
         return Handshake.ANSWERED
 
     def async_connection(self) -> Any:
-        """Return a new asyncio connection, not yet connected, whose reads never time out by themselves.
+        """Return a new, unconnected asyncio connection, whose reads never time out by themselves.
 
         Raises:
             LockBackendError: There is none; see `in_loop`.
@@ -295,7 +306,7 @@ class Endpoint:
 
 
 def is_refused(error: BaseException | None, outer: BaseException | None = None) -> bool:
-    """Return whether a connection failed at once: nobody listens there, or the other side closed it.
+    """Return whether a connection failed at once: nobody listens, or the other side closed it.
 
     `outer`: what was being handled before that; see `sys.exception`.
     """
@@ -307,7 +318,10 @@ def is_refused(error: BaseException | None, outer: BaseException | None = None) 
 
 
 def _shake_hands(connect: Callable[[], None]) -> None:
-    """Connect; raises ResponseError if HELLO is answered by no map, for which redis-py takes any answer."""
+    """Connect. Raises ResponseError if HELLO is answered by no map.
+
+    redis-py takes any answer for a map.
+    """
     try:
         connect()
     except AttributeError as error:
@@ -345,7 +359,7 @@ def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
 
 
 def _twins_of_valkey(kind: type[Any]) -> dict[type[Any], type[Any]]:
-    """Return redis-py's blocking class of the same name, if this is one of valkey-py's connections."""
+    """Return redis-py's blocking class of the same name, if this is a connection of valkey-py."""
     names = {each.__name__: each for each in _ASYNC_TWIN}
     ours = kind.__module__.partition(".")[0] == "valkey" and kind.__name__ in names
     return {kind: names[kind.__name__]} if ours else {}
@@ -354,7 +368,7 @@ def _twins_of_valkey(kind: type[Any]) -> dict[type[Any], type[Any]]:
 def _twin(
     kind: type[Any], kwargs: Mapping[str, Any], twins: Mapping[type[Any], type[Any]], world: str
 ) -> tuple[type[Any], dict[str, Any]]:
-    """Return the class of the same connections in the other world, and those arguments that it takes.
+    """Return the class of the same connections in the other world, and the arguments it takes.
 
     Raises:
         LockBackendError: There is none, or an argument that it does not take has been given.
