@@ -36,7 +36,7 @@ def connecting(endpoint: Endpoint, close: Callable[[], None]) -> Iterator[None]:
     except (redis_errors.RedisError, OSError, OutOfTime) as error:
         close()
         if (interrupt := interrupt_behind(error, outer)) is not None:
-            raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
+            raise interrupt  # noqa: B904 - as before redis-py took it for its own error
         raise connection_error(error, endpoint, began, outer) from error
     except BaseException:
         close()
@@ -46,7 +46,9 @@ def connecting(endpoint: Endpoint, close: Callable[[], None]) -> Iterator[None]:
 def connection_error(
     error: BaseException, endpoint: Endpoint, began: float, outer: BaseException | None
 ) -> LinkBroken | LockBackendError:
-    """Return what to raise when connecting to the server failed; its breaker is told if nobody answered since `began`.
+    """Return what to raise when connecting to the server failed.
+
+    Tells its breaker if nobody answered since `began`.
 
     `outer`: what was being handled before that; see `sys.exception`.
     """
@@ -74,8 +76,8 @@ def _known_error(
         return LockBackendError(f"{description}: {error}")
     if isinstance(error, redis_errors.ResponseError) and _NO_RESP3.search(str(error)):
         return LockBackendError(
-            f"{description} does not speak RESP3, in which grants arrive: {error}. Use Redis 7.0 or "
-            "later, or Valkey, and no proxy in between that knows RESP2 only"
+            f"{description} does not speak RESP3, in which grants arrive: {error}. Use Redis 7.0 "
+            "or later, or Valkey, and no proxy in between that knows RESP2 only"
         )
     took_long = isinstance(error, TimeoutError) and not str(error)  # asyncio says nothing about it
     failure = f"{description} cannot be reached: {_TOOK_LONG if took_long else error}"

@@ -25,7 +25,7 @@ class Pool(Protocol):
         """Whether any connection is open."""
 
     def close_idle(self) -> None:
-        """Count a look at each idle connection, and close those that have had more than `LOOKS`, oldest first."""
+        """Count a look at each idle connection; close those with over `LOOKS`, oldest first."""
 
 
 class Reaper:

@@ -52,7 +52,7 @@ class Subscription(Protocol):
 
 
 class Pin:
-    """Keeps a listener thread open until its block ends, or until nothing refers to the pin any more.
+    """Keeps a listener thread open until its block ends, or until nothing refers to the pin.
 
     The second also covers a block that was interrupted before it began.
     """
@@ -153,7 +153,7 @@ class ListenerThread:
             self._opening.release()
 
     def try_to_open(self, patience: float = threading.TIMEOUT_MAX) -> bool:
-        """Listen from now on, if that works, and return whether it does; see `open` and `retry_at`."""
+        """Try to listen from now on, and return whether that works; see `open` and `retry_at`."""
         try:
             self.open(patience=patience)
         except (LinkBroken, LockBackendError):
@@ -174,7 +174,10 @@ class ListenerThread:
             self._end(self._closing)
 
     def _end(self, closing: threading.Event) -> None:
-        """Let the thread that has `closing` end, and its connection; an interrupt may have kept it from starting."""
+        """Let the thread that has `closing` end, and its connection.
+
+        An interrupt may have kept the thread from starting.
+        """
         closing.set()
         with self._mutex:
             if self._closing is not closing:
@@ -184,7 +187,10 @@ class ListenerThread:
             link.close()
 
     def connect_again(self, left: Address | None = None) -> None:
-        """Connect anew, if it is open, as if the connection had broken; given an address, only from there."""
+        """Connect anew, if it is open, as if the connection had broken.
+
+        Given an address, only if the connection leads there.
+        """
         link = self._link
         if link is not None and left in {None, link.address}:
             link.close()
@@ -221,7 +227,10 @@ class ListenerThread:
         return None
 
     def _connected(self, closing: threading.Event) -> Subscription | None:
-        """Return a new link, which is ours until `closing` is set; None if it is, or if it is open by another way."""
+        """Return a new link, which is ours until `closing` is set.
+
+        None if `closing` is set, or if the listener is open by another way.
+        """
         link = self._connect()
         with self._mutex:
             opened = self._link is not None and self._closing is not closing
@@ -236,7 +245,10 @@ _THREADS: WeakValueDictionary[int, ListenerThread] = WeakValueDictionary()
 
 
 def connect_all_again(left: Address) -> None:
-    """Let all listeners on one server connect anew: those that a demoted primary keeps would hear of no grant."""
+    """Let all listeners on one server connect anew.
+
+    Listeners that a demoted primary keeps would hear of no grant.
+    """
     for reference in _THREADS.valuerefs():
         thread = reference()
         if thread is not None:

@@ -18,9 +18,10 @@ _DENIED = ("NOPERM", "ACL failure in script", "user executing the script can't")
 _PASSING = ("LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY ")
 
 _PROBLEMS = {
-    "WRONGTYPE": "a key of another type stands where {server} should keep this lock; delete it or choose "
-    "another REDIS_LOCKS['PREFIX']",
-    "READONLY": "{server} is a read-only replica; point CONNECTION at the primary, or at its Sentinels",
+    "WRONGTYPE": "a key of another type stands where {server} should keep this lock; delete it or "
+    "choose another REDIS_LOCKS['PREFIX']",
+    "READONLY": "{server} is a read-only replica; point CONNECTION at the primary, or at its "
+    "Sentinels",
     "OOM ": "{server} is out of memory and takes no locks",
     "NOREPLICAS": "{server} has too few replicas that keep up, and so takes no locks; see its "
     "min-replicas-to-write",
@@ -74,9 +75,10 @@ def _protocol_mismatch(text: str) -> ProtocolMismatch:
     _, theirs, ours, left_ms, *_ = text.split()
     retry_after = int(left_ms) / 1000
     return ProtocolMismatch(
-        f"A process with another version of django-redis-locks uses this lock: it speaks protocol {theirs}, and this "
-        f"process speaks protocol {ours}. Stop the processes with the other version, or give this one a "
-        f"REDIS_LOCKS['PREFIX'] of its own. The other version's lease ends in {retry_after:.1f} s unless it is renewed",
+        "A process with another version of django-redis-locks uses this lock: it speaks protocol "
+        f"{theirs}, and this process speaks protocol {ours}. Stop the processes with the other "
+        "version, or give this one a REDIS_LOCKS['PREFIX'] of its own. The other version's lease "
+        f"ends in {retry_after:.1f} s unless it is renewed",
         theirs,
         ours,
         retry_after,

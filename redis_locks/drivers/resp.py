@@ -1,4 +1,4 @@
-"""RESP3, packed and parsed by hiredis: the commands that links send, and the replies that they receive.
+"""RESP3, packed and parsed by hiredis: the commands that links send, and the replies they get.
 
 The format: https://redis.io/docs/latest/develop/reference/protocol-spec/
 """

@@ -1,4 +1,4 @@
-"""Ask Sentinels where the primary is, for each connection again, so that connections follow a fail-over.
+"""Ask Sentinels for the primary before each connection, so that connections follow a fail-over.
 
 `endpoint` puts it where redis-py's connections look for their pool.
 """
@@ -129,7 +129,7 @@ class Sentinels:
                 services = await ask(address)
             except (redis_errors.RedisError, OSError) as error:
                 if (interrupt := interrupt_behind(error, outer)) is not None:
-                    raise interrupt  # noqa: B904 - as it was before redis-py took it for an error of its own
+                    raise interrupt  # noqa: B904 - as before redis-py took it for its own error
                 failures.append(error)
                 continue
             state = services.get(self.service_name)

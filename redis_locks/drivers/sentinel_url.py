@@ -49,5 +49,6 @@ def client_of_url(url: str) -> redis.Redis:
         of_sentinels |= {name: value for name, value in options.items() if name.startswith("ssl")}
     sentinels = addresses(hosts, port=SENTINEL_PORT, form=FORM)
     sentinel = Sentinel(sentinels, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
-    client: redis.Redis = sentinel.master_for(unquote(service), **options)  # type: ignore[no-untyped-call]
+    primary = unquote(service)
+    client: redis.Redis = sentinel.master_for(primary, **options)  # type: ignore[no-untyped-call]
     return client

@@ -1,4 +1,6 @@
-"""Script calls over a link to one server: packing them, sending a script's text when needed, raising refusals.
+"""Script calls over a link to one server.
+
+Links pack them, send a script's text when needed, and raise refusals.
 
 `blocking` and `asynchronous` build on `ServerLink`, `shared_subscription` and `cluster_link` on
 `CallingLink`.
@@ -113,7 +115,7 @@ class ServerLink(CallingLink):
         return False
 
     def decode(self, *, wanted: bool) -> None:
-        """Let replies be text from now on, if the user's client decodes and it is `wanted`; else bytes."""
+        """Let replies be text from now on, if the client decodes and it is `wanted`; else bytes."""
         if self.endpoint.shape is not None:
             self.endpoint.shape.decode(self.reader, wanted=wanted)
 
@@ -140,7 +142,7 @@ class ServerLink(CallingLink):
     async def _again(
         self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes]
     ) -> list[Any]:
-        """Send the script's text if the server does not know the script; raise any other refusal."""
+        """Send the script's text if the server does not know it; raise any other refusal."""
         if not _unknown_script(error):
             raise self._refusal(error)
         packet = b"".join((pack_call(script, call, whole=True), *reads))
@@ -149,7 +151,11 @@ class ServerLink(CallingLink):
             raise self._refusal(replies[0])
         return replies
 
-    async def read(self, reads: Sequence[bytes], keys: Sequence[bytes]) -> list[Any]:  # noqa: ARG002 - as `Link`
+    async def read(
+        self,
+        reads: Sequence[bytes],
+        keys: Sequence[bytes],  # noqa: ARG002 - as `Link`
+    ) -> list[Any]:
         """Run commands in one round trip; see `Link`."""
         return await self.round_trip(b"".join(reads), len(reads)) if reads else []
 

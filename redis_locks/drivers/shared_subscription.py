@@ -132,7 +132,10 @@ class SharedSubscription:
 
 
 class SharedLink(CallingLink):
-    """The link of one waiting thread: it sends over links of the pool and receives on the shared connection."""
+    """The link of one waiting thread.
+
+    It sends over links of the pool and receives on the shared connection.
+    """
 
     __slots__ = (
         "__weakref__",

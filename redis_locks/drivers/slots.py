@@ -50,7 +50,7 @@ class SlotMap:
         return list(dict.fromkeys(owner for owner in self._owners if owner is not None))
 
     def nodes(self) -> list[Address]:
-        """Return all known nodes, those that failed at the end, the one that failed last at the very end."""
+        """Return all known nodes; those that failed come at the end, the latest failure last."""
         known = dict.fromkeys((*self._nodes, *self._seeds))
         return sorted(known, key=lambda address: self._failed.get(address, 0.0))
 

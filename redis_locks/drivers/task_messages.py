@@ -72,7 +72,7 @@ class TaskMessages:
             slot.wake()
 
     async def look(self, token: str, seconds: float) -> bytes:
-        """Return the message for `token`; b"" if none came within `seconds`, or all were woken before."""
+        """Return the message for `token`; b"" if none came within `seconds`, or all were woken."""
         slot = self._slots[token.encode()]
         if not slot.woken and seconds > 0:
             slot.sleeper = sleeper = self._loop.create_future()

@@ -1,4 +1,6 @@
-"""How long a step of a call may take: to connect, to ask and to read the reply share what is left of the call.
+"""How long a step of a call may take.
+
+To connect, to ask and to read the reply share what is left of the call.
 
 `protocol` limits steps by `in_time`. The links of threads ask how many seconds are left; an event
 loop cancels the step.

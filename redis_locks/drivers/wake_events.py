@@ -25,5 +25,5 @@ class ThreadWakeEvent:
             self._cleared.release()
 
     async def wait(self, seconds: float) -> bool:
-        """Block the thread until the event is set, and clear it; return False if it is not set within `seconds`."""
+        """Block until the event is set, and clear it; False if it is not set within `seconds`."""
         return self._cleared.acquire(timeout=max(seconds, 0.0))
