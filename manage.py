@@ -8,9 +8,11 @@ import sys
 
 HOW_TO_INSTALL = """\
 Django is not installed here. From this folder, run the demo with
-python3 -m venv .venv && .venv/bin/python -m pip install -q -e '.[demo]' && .venv/bin/python manage.py demo
+python3 -m venv .venv && .venv/bin/python -m pip install -q -e '.[demo]' \
+&& .venv/bin/python manage.py demo
 or the tests with
-python3 -m venv .venv && .venv/bin/python -m pip install -q -e '.[test]' && .venv/bin/python -m pytest
+python3 -m venv .venv && .venv/bin/python -m pip install -q -e '.[test]' \
+&& .venv/bin/python -m pytest
 """
 
 

@@ -137,7 +137,10 @@ def lowest(session: nox.Session) -> None:
 @nox.session(python=VERSIONS[0][0])
 @nox.parametrize("redis", ["6.4", "7.4"])
 def clients(session: nox.Session, redis: str) -> None:
-    """Run tests with releases of redis-py between the lowest and the newest; arguments after -- go to pytest."""
+    """Run tests with releases of redis-py between the lowest and the newest.
+
+    Arguments after -- go to pytest.
+    """
     session.install("-e", ".[test]", f"redis=={redis}.*")
     # A cluster's client of redis-py 7 warns of itself.
     session.run("python", "-m", "pytest", "-W", "ignore::DeprecationWarning", *session.posargs)
@@ -194,7 +197,10 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def long(session: nox.Session) -> None:
-    """Run the long forms of tests, on a quiet machine; 200,000 transfers alone take some ten minutes of it."""
+    """Run the long forms of tests, on a quiet machine.
+
+    Of these, 200,000 transfers alone take some ten minutes.
+    """
     session.install("-e", ".[test]")
     full = {"REDIS_LOCKS_CHAOS_JOBS": "500", "REDIS_LOCKS_TRANSFERS": "200000"}
     env = {name: os.environ.get(name, count) for name, count in full.items()}
@@ -234,7 +240,7 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session(python=VERSIONS[0][0])
 def instructions(session: nox.Session) -> None:
-    """Count the instructions of cycles, and fail if one grew since the last landing; wants valgrind."""
+    """Count the instructions of cycles with valgrind; fail if one grew since the last landing."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.benchmarks.instructions", *session.posargs)
 
@@ -270,23 +276,30 @@ def soak(session: nox.Session) -> None:
 
 @nox.session(python=PYTHON)
 def longevity(session: nox.Session) -> None:
-    """Use locks in all ways by 8 processes for an hour, and fail if anything grows; `-- --minutes 10` for less."""
+    """Use locks in all ways by 8 processes for an hour, and fail if anything grows.
+
+    `-- --minutes 10` for less.
+    """
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.longevity", *session.posargs)
 
 
 @nox.session(python=PYTHON)
 def traffic(session: nox.Session) -> None:
-    """Acquire a million times in one order while all look for deadlocks; takes a quarter of an hour. `-- N`: N times."""
+    """Acquire a million times in one order while all look for deadlocks.
+
+    Takes a quarter of an hour. `-- N`: N times.
+    """
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.faults", "--traffic", *(session.posargs or ["1000000"]))
 
 
 @nox.session(python=PYTHON)
 def history(session: nox.Session) -> None:
-    """Check random histories for a minute and a half, and one on a cluster; see docs/explain/history.md.
+    """Check random histories for a minute and a half, and one on a cluster.
 
     `-- --minutes 60` for longer, `-- --seed N` for one again, `-- --cluster` for a cluster only.
+    See docs/explain/history.md.
     """
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.history", *session.posargs)
@@ -327,7 +340,10 @@ def built(session: nox.Session, source: Path, folder: Path) -> Path:
 
 @nox.session(python=PYTHON)
 def wheel(session: nox.Session) -> None:
-    """Build the wheel, compare its files with the package's, import it, and run that of the previous protocol beside it."""
+    """Build the wheel, compare its files with the package's, and import it.
+
+    Run that of the previous protocol beside it.
+    """
     folder = Path(session.create_tmp())
     ours = built(session, Path(), folder / "ours")
     listing = session.run("git", "ls-files", "redis_locks", external=True, silent=True)
@@ -358,7 +374,7 @@ def wheel(session: nox.Session) -> None:
 
 
 def resolve_beside_neighbours(session: nox.Session, wheel: Path) -> None:
-    """Fail unless pip finds versions with which each neighbour and the wheel can be installed together."""
+    """Fail unless pip finds versions to install each neighbour and the wheel together."""
     report = Path(session.create_tmp()).resolve() / "resolved.json"
     for neighbour in NEIGHBOURS:
         resolve = [
@@ -403,7 +419,11 @@ print(redis_locks.__version__, "gives all its names, from", redis_locks.__file__
 
 @nox.session(python=PYTHON)
 def release(session: nox.Session) -> None:
-    """Rehearse a release: check the translations, build, install in a clean environment, and run the demo from the sdist."""
+    """Rehearse a release.
+
+    Check the translations, build, install in a clean environment, and run the demo from the
+    sdist.
+    """
     session.install("-e", ".[test]", *dependency_group("release"))
     lint = ("-m", "tests.architecture.lint", "--translated")
     session.run("python", *lint, env=TEST_SETTINGS)

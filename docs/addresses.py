@@ -26,14 +26,15 @@ def repository() -> str:
 
 
 def absolute(text: str, folder: Path, tag: str, *, keep: Path | None = None) -> str:
-    """Return Markdown of `folder` with addresses in place of relative links, but for those into `keep`."""
+    """Return Markdown of `folder` with addresses for relative links, but for those into `keep`."""
 
     def replace(link: re.Match[str]) -> str:
         mark, label, target = link.groups()
         path = (folder / target).resolve()
         if keep is not None and (mark or path.is_relative_to(keep)):
             return link[0]
-        return f"{mark}{label}({repository()}/{'raw' if mark else 'blob'}/{tag}/{path.relative_to(ROOT)}"
+        kind = "raw" if mark else "blob"
+        return f"{mark}{label}({repository()}/{kind}/{tag}/{path.relative_to(ROOT)}"
 
     return LINK.sub(replace, text)
 

@@ -16,7 +16,8 @@ from redis_locks.values.lock_alert import DEFAULT_ALERTS, LockAlert
 
 FILE = Path(__file__).parent / "monitoring" / "alerts.yml"
 HEAD = """\
-# Alerting rules for Prometheus, of the metrics of redis_locks: give this file as one of `rule_files`.
+# Alerting rules for Prometheus, of the metrics of redis_locks: \
+give this file as one of `rule_files`.
 # The rules of the group `redis_locks_server` need ServerMetrics: see docs/howto/alerts.md.
 # docs/alert_rules.py writes this file.
 groups:
@@ -51,14 +52,17 @@ KINDS = {
     "lost": Kind(
         "processes",
         "HoldLost",
-        'sum by (lock) (increase(redis_locks_hold_seconds_count{{outcome="lost"}}[{within:g}s])) > {above:g}',
+        "sum by (lock) (increase(redis_locks_hold_seconds_count"
+        '{{outcome="lost"}}[{within:g}s])) > {above:g}',
         "A hold of {{ $labels.lock }} was lost while its block ran.",
-        "Two blocks may have run at once. Look at the log, and at `manage.py locks stats --sort lost`.",
+        "Two blocks may have run at once. Look at the log, and at "
+        "`manage.py locks stats --sort lost`.",
     ),
     "deadlocks": Kind(
         "processes",
         "Deadlock",
-        'sum by (lock) (increase(redis_locks_wait_seconds_count{{outcome="deadlock"}}[{within:g}s])) > {above:g}',
+        "sum by (lock) (increase(redis_locks_wait_seconds_count"
+        '{{outcome="deadlock"}}[{within:g}s])) > {above:g}',
         "A deadlock was resolved: a wait for {{ $labels.lock }} was ended.",
         "Take the locks in one order, or as one set. The log names the circle.",
     ),
@@ -73,8 +77,10 @@ WAITS_IN_VAIN = """\
         for: 10m
         labels: {severity: warning}
         annotations:
-          summary: "{{ $value | humanizePercentage }} of the acquires of {{ $labels.lock }} wait in vain."
-          description: Hold it for a shorter time, or lock smaller things. See `manage.py locks stats --sort hold`.
+          summary: "{{ $value | humanizePercentage }} of the acquires of {{ $labels.lock }} \
+wait in vain."
+          description: Hold it for a shorter time, or lock smaller things. \
+See `manage.py locks stats --sort hold`.
 """
 """A rate, which only Prometheus has."""
 

@@ -87,7 +87,10 @@ def write_one_file(app: Sphinx, error: Exception | None) -> None:
 
 
 def prepare(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Replace links to files of the repository that are no pages here; put the decisions below their index."""
+    """Replace links to files of the repository that are no pages here.
+
+    Puts the decisions below their index.
+    """
     folder = Path(app.env.doc2path(docname)).parent
     source[0] = absolute(source[0], folder, f"v{release}", keep=DOCS)
     if docname == "decisions/README":

@@ -138,7 +138,10 @@ def drawn(diagram: Diagram) -> Iterator[str]:
     """Yield the elements of a diagram."""
     height = y_of(len(diagram.lanes))
     width = LEFT + WIDTH + 16
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" role="img">'
+    )
     yield f"<title>{escape(diagram.title)}</title>"
     yield "<style>text{font:13px system-ui,sans-serif;fill:#1d1d24}</style>"
     yield f'<rect width="{width}" height="{height}" rx="8" fill="#ffffff"/>'

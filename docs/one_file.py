@@ -1,4 +1,7 @@
-"""All how-to guides as one Markdown text, which an assistant can be given; `nox -s docs` writes it beside the pages."""
+"""All how-to guides as one Markdown text, which an assistant can be given.
+
+`nox -s docs` writes it beside the pages.
+"""
 
 from __future__ import annotations
 
