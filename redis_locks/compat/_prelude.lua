@@ -13,8 +13,8 @@
 --   1. Whoever's token is in `lock` holds it: redis-py's own locks see nothing else.
 --   2. What is handed to a waiter expires after CONFIRM_MS unless the waiter then takes it. So
 --      one that died meanwhile cannot hold for ever, whatever its timeout.
---   3. Our scripts leave a free lock only with an empty queue, or with waiters behind `MOST_DEAD` dead ones:
---      see `leave_rest`.
+--   3. Our scripts leave a free lock only with an empty queue, or with waiters behind `MOST_DEAD`
+--      dead ones: see `leave_rest`.
 --   4. The companions expire.
 
 local lock, queue, claims, grant = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -23,7 +23,8 @@ local token = ARGV[1]
 local CONFIRM_MS = 2000
 -- A waiter asks at least every second.
 local WAITER_KEPT_MS = 4000
--- So many dead waiters a script drops, for which it takes 1 ms. The next question drops the next of them.
+-- So many dead waiters a script drops, for which it takes 1 ms.
+-- The next question drops the next of them.
 local MOST_DEAD = 200
 -- So many of the last in the queue are tried, for one that lives.
 local MOST_LAST = 20
@@ -46,7 +47,8 @@ local function claim_of(waiter)
 end
 
 -- Pass the free lock to the first living waiter and return it. `me` is the waiter that asks;
--- it takes the lock itself. The second value is whether more waiters than a script may drop are dead.
+-- it takes the lock itself. The second value is whether more waiters than a script may drop
+-- are dead.
 local function hand_off(me)
   for _ = 1, MOST_DEAD do
     local first = redis.call("ZPOPMIN", queue)[1]
@@ -69,8 +71,8 @@ local function hand_off(me)
   return nil, redis.call("EXISTS", queue) == 1
 end
 
--- Let a living waiter ask again at once, which drops the next of the dead: `me` if given, or one of the last, who
--- are likelier to live. A waiter that cannot listen asks soon anyway.
+-- Let a living waiter ask again at once, which drops the next of the dead: `me` if given, or one of
+-- the last, who are likelier to live. A waiter that cannot listen asks soon anyway.
 local function leave_rest(me)
   local waiters = me and { me } or redis.call("ZRANGE", queue, 0, MOST_LAST - 1, "REV")
   for _, waiter in ipairs(waiters) do

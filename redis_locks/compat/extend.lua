@@ -1,10 +1,12 @@
--- Change when a hold ends, but never end it: a time that is over would delete the key, and let the next caller in.
+-- Change when a hold ends, but never end it: a time that is over would delete the key,
+-- and let the next caller in.
 --
 -- KEYS: lock queue claims grant
 -- ARGV: token
 --   2 time to add, or to set, ms
 --   3 replace: 1 set it, 0 add it to what is left
--- Reply: 1 done; 0 the token does not hold the lock (any more), or the lock has no timeout; -1 nothing would be left
+-- Reply: 1 done; 0 the token does not hold the lock (any more), or the lock has no timeout;
+-- -1 nothing would be left
 
 --include _prelude
 

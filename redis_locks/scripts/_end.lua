@@ -1,6 +1,7 @@
--- Of release and commit: the exclusive holder of all the locks ends its hold, and nobody waits for them, or one waiter
--- stands first that wants just these, exclusively. Comes before any function, as in `acquire.lua`. A lease that ended
--- while nobody else asked still counts. `alone`: whether the caller is that holder; `before_end` runs first.
+-- Of release and commit: the exclusive holder of all the locks ends its hold, and nobody waits for
+-- them, or one waiter stands first that wants just these, exclusively. Comes before any function,
+-- as in `acquire.lua`. A lease that ended while nobody else asked still counts. `alone`: whether
+-- the caller is that holder; `before_end` runs first.
 
 local states, alone, waited_for = {}, true, false
 for place = 2, #KEYS do
@@ -49,7 +50,8 @@ if alone then
     for place = 2, #KEYS do
       local number, shared_until, fence, expires, sharers = string.match(states[place].state, STATE)
       -- An expiry that is due is for the rest of the script.
-      usual = usual and number == PROTOCOL and sharers == "0" and tonumber(expires) >= ends + FENCE_KEPT_MS
+      usual = usual and number == PROTOCOL and sharers == "0"
+        and tonumber(expires) >= ends + FENCE_KEPT_MS
       last_fence, expiries[place] = math.max(last_fence, tonumber(fence or 0)), expires
       listed[2 * place - 3], listed[2 * place - 2] = ends_ms, string.sub(KEYS[place], #index + 1)
     end
@@ -61,7 +63,8 @@ if alone then
         call("HDEL", KEYS[place], "holder", "claim", "who", "label", "line", first, holder)
       end
       if now - since > NOTED_AFTER_MS then
-        call("HDEL", string.sub(index, 1, -6) .. WAITS_KEY, string.match(holder, "^(.*)%.") or holder)
+        local session = string.match(holder, "^(.*)%.") or holder
+        call("HDEL", string.sub(index, 1, -6) .. WAITS_KEY, session)
       end
       if #KEYS > 2 then
         call("DEL", string.sub(index, 1, -6) .. SET_KEY .. holder)
@@ -72,9 +75,11 @@ if alone then
 --include _exclusive
         return token .. " 1" .. failure
       end
-      -- It died: the rest of the script looks for the next one. Its fencing token is out of use, as in `grant`.
+      -- It died: the rest of the script looks for the next one.
+      -- Its fencing token is out of use, as in `grant`.
       for place = 2, #KEYS do
-        call("HSET", KEYS[place], "state", PROTOCOL .. " 0 " .. fence .. " " .. expiries[place] .. " 0")
+        local state = PROTOCOL .. " 0 " .. fence .. " " .. expiries[place] .. " 0"
+        call("HSET", KEYS[place], "state", state)
         if lines[place] then
           call("HSET", KEYS[place], "line", lines[place])
         end

@@ -5,7 +5,8 @@ local MOST_FORGOTTEN = 100
 local INDEX_SLACK_MS = 60000
 
 local tag = string.sub(index, 1, -6)
-local LOCK, SHARERS, SET, DONE, LATE = tag .. "lock:", tag .. "sharers:", tag .. SET_KEY, tag .. DONE_KEY, tag .. LATE_KEY
+local LOCK, SHARERS = tag .. "lock:", tag .. "sharers:"
+local SET, DONE, LATE = tag .. SET_KEY, tag .. DONE_KEY, tag .. LATE_KEY
 local WAITS, LOOKS, ALERTS = tag .. WAITS_KEY, tag .. "looks", tag .. "alerts"
 
 -- The names of the locks, in the caller's order.
@@ -29,11 +30,13 @@ local function text(number)
   return string.format("%.0f", number)
 end
 
--- What versions can read of each other's locks: the number of the protocol, the fence, and when the last lease ends (ms).
+-- What versions can read of each other's locks:
+-- the number of the protocol, the fence, and when the last lease ends (ms).
 local function common(state, holder)
   local number, shared_until, fence = string.match(state, "^(%S+) (%d+) (%d+)")
   local held_until = string.match(holder or "", "^%S+ (%d+)")
-  return number or "?", fence or "0", math.max(tonumber(shared_until or 0), tonumber(held_until or 0))
+  local ends = math.max(tonumber(shared_until or 0), tonumber(held_until or 0))
+  return number or "?", fence or "0", ends
 end
 
 -- List locks as held or waited for until `ends` at least.
@@ -48,10 +51,12 @@ local function list(locks, ends)
     call("ZADD", index, "GT", unpack(scores))
   end
   if call("PEXPIRETIME", index) < ends then
-    -- Rarely reached, thanks to the slack: the place to forget locks whose holders crashed. The member without a
-    -- name, which is the first, keeps the key, and so its expiry, when no lock is listed.
+    -- Rarely reached, thanks to the slack: the place to forget locks whose holders crashed. The
+    -- member without a name, which is the first, keeps the key, and so its expiry, when no lock is
+    -- listed.
     call("ZADD", index, 0, "")
-    call("ZREMRANGEBYRANK", index, 1, math.min(call("ZCOUNT", index, "(0", clock() - 1), MOST_FORGOTTEN))
+    local over = call("ZCOUNT", index, "(0", clock() - 1)
+    call("ZREMRANGEBYRANK", index, 1, math.min(over, MOST_FORGOTTEN))
     -- If more are over, the next acquire comes here, too.
     local rest = call("ZCOUNT", index, "(0", clock() - 1) > 0
     call("PEXPIREAT", index, ends + (rest and 0 or INDEX_SLACK_MS))

@@ -1,10 +1,11 @@
--- Questions that come late. When a connection breaks, the network may still deliver what was sent on it: TCP tries for
--- some 15 minutes. Meanwhile the caller has asked again, has held and released the locks, or has given up. Its token
--- must not be granted anything then. So each question has a number: how many questions of its token were broken off before.
--- A caller that asks or gives up after a break leaves its number as a mark. A question with a lower number is late.
+-- Questions that come late. When a connection breaks, the network may still deliver what was sent
+-- on it: TCP tries for some 15 minutes. Meanwhile the caller has asked again, has held and released
+-- the locks, or has given up. Its token must not be granted anything then. So each question has a
+-- number: how many questions of its token were broken off before. A caller that asks or gives up
+-- after a break leaves its number as a mark. A question with a lower number is late.
 --
--- The mark is a key of the token. The field `late` of a lock says until when some token may have one. So questions
--- for other locks look for none.
+-- The mark is a key of the token. The field `late` of a lock says until when some token may have
+-- one. So questions for other locks look for none.
 
 local LATE_KEPT_MS = 1200000
 

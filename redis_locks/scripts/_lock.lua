@@ -1,14 +1,16 @@
 -- What the server keeps of a lock: how scripts read it and write it.
 --
 --   P{n}:lock:NAME     HASH    the lock, by field:
---                        state   "protocol shared_until fence expires sharers": the number of the protocol; when the
---                                last lease of a sharer ends (ms); the last fencing token given out; when the key
---                                goes (ms); how many share the lock
---                        line    "first last waiting", only while somebody waits: the first and the last place in the
---                                queue, and how many stand there
+--                        state   "protocol shared_until fence expires sharers": the number of the
+--                                protocol; when the last lease of a sharer ends (ms); the last
+--                                fencing token given out; when the key goes (ms); how many share
+--                                the lock
+--                        line    "first last waiting", only while somebody waits: the first and the
+--                                last place in the queue, and how many stand there
 --                        holder  "token ends" of the exclusive holder, until its lease ends (ms)
---                        claim, who, label  its claim, in parts: with values of up to 64 bytes a hash takes half the
---                                memory, so `label` has what is behind the first 64 bytes of who it is
+--                        claim, who, label  its claim, in parts: with values of up to 64 bytes a
+--                                hash takes half the memory, so `label` has what is behind the
+--                                first 64 bytes of who it is
 --                        PLACE   "token claim" of the waiter at that place
 --                        TOKEN   of a waiter: its place; of a sharer: its claim
 --                        MODE    how many share it in that mode
@@ -16,63 +18,73 @@
 --                        late    until when (ms) a question for it may come late: see `_late.lua`
 --   P{n}:sharers:NAME  ZSET    token -> end of lease (ms), of the holders that are not alone
 --   P{n}:set:TOKEN     LIST    the names a waiter wants all at once, if they are several
---   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told, as its connection waits for that: see `tell`
---   P{n}:done:TOKEN    STRING  says for a minute what a commit or force-release did; of a waiter, for an hour, who
---                              cancelled its wait
---   P{n}:late:TOKEN    STRING  the number of the first question of TOKEN that does not come too late: see `_late.lua`
---   P{n}:waits         HASH    session -> what it waits for, of those that look for deadlocks, or were told to: see detect
---   P{n}:looks         STRING  how many steps looks for deadlocks have taken in advance, and when (ms): see detect
---   P{n}:long_waits:N  ZSET    name -> since when a waiter waits (ms), of those that asked again in a window of 8 s
---   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms); "" -> 0
+--   P{n}:turn:TOKEN    LIST    for a moment, what TOKEN was told,
+--                              as its connection waits for that: see `tell`
+--   P{n}:done:TOKEN    STRING  says for a minute what a commit or force-release did; of a waiter,
+--                              for an hour, who cancelled its wait
+--   P{n}:late:TOKEN    STRING  the number of the first question of TOKEN that does not come
+--                              too late: see `_late.lua`
+--   P{n}:waits         HASH    session -> what it waits for, of those that look for deadlocks,
+--                              or were told to: see detect
+--   P{n}:looks         STRING  how many steps looks for deadlocks have taken in advance,
+--                              and when (ms): see detect
+--   P{n}:long_waits:N  ZSET    name -> since when a waiter waits (ms),
+--                              of those that asked again in a window of 8 s
+--   P{n}:index         ZSET    name of a held or waited-for lock -> end of its last lease (ms);
+--                              "" -> 0
 --
--- A claim is "fence since mode lease_ms listener wait size who": the fencing token (0 for a waiter),
--- holding or waiting since (ms), the connection that hears of a grant (see `_messages.lua`), for how
--- long a waiter waits at most (ms, 0 for ever), how many locks it wants at once, and text for people
--- with a tab between each two fields (see `crash_release` for the last one). A mode is "exclusive",
--- "shared", "permit:CAPACITY", "no_key", "key_share" or the intent of one, "intent:exclusive",
--- which says that locks below this one are held so. Of waiters only: "upgrade:TOKEN" (exclusive,
--- beside the shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
+-- A claim is "fence since mode lease_ms listener wait size who": the fencing token (0 for a
+-- waiter), holding or waiting since (ms), the connection that hears of a grant (see
+-- `_messages.lua`), for how long a waiter waits at most (ms, 0 for ever), how many locks it wants
+-- at once, and text for people with a tab between each two fields (see `crash_release` for the last
+-- one). A mode is "exclusive", "shared", "permit:CAPACITY", "no_key", "key_share" or the intent of
+-- one, "intent:exclusive", which says that locks below this one are held so. Of waiters only:
+-- "upgrade:TOKEN" (exclusive, beside the shared hold TOKEN) and "intent:N:MODE", see `mode_at`.
 --
--- Versions of this package meet in the hash. Whatever else a version keeps there, `state` begins with the number
--- of its protocol, `shared_until` and the fence, and `holder` with the token and the end of the lease. A script that
--- finds another number there stops before it changes anything, until those leases have ended.
+-- Versions of this package meet in the hash. Whatever else a version keeps there, `state` begins
+-- with the number of its protocol, `shared_until` and the fence, and `holder` with the token and
+-- the end of the lease. A script that finds another number there stops before it changes anything,
+-- until those leases have ended.
 --
 -- Invariants, true before and after every script:
 --   1. Any two holders may stand beside each other by the table `BESIDE`, and there are never
 --      more permits than the smallest capacity among their claims.
---   2. A token holds, or stands once in the queue, or neither; never both. Holders and waiters of a set
---      hold, or stand, in all its locks; but where it has an intent, a waiter stands only as long as
---      that lock is in its way.
+--   2. A token holds, or stands once in the queue, or neither; never both. Holders and waiters of a
+--      set hold, or stand, in all its locks; but where it has an intent, a waiter stands only as
+--      long as that lock is in its way.
 --   3. The fencing tokens of one lock strictly grow while the clock does not step back an hour.
 --   4. Nobody that listens stands first in the queue though it could be granted: whoever makes room
---      grants in the same script, or tells a waiter to ask again if that is too much for one script. (A lease
---      that ran out makes room without a script; the first waiter runs one then.)
+--      grants in the same script, or tells a waiter to ask again if that is too much for one
+--      script. (A lease that ran out makes room without a script; the first waiter runs one then.)
 --   5. Every key has an expiry.
 
 --include _keys
 --include _claim
 
--- A waiter that asks again after long notes its lock in LONG_WAITS, in a set of its own for each so many ms. That
--- is longer than the pause between two questions.
+-- A waiter that asks again after long notes its lock in LONG_WAITS, in a set of its own for each so
+-- many ms. That is longer than the pause between two questions.
 local LONG_WAITS = tag .. "long_waits:"
 local LONG_WAITS_MS = 8000
 
 local states = {}
 
--- Write a lock's state and other fields. Its key lives until an hour after `ends` at least; returns when it goes.
+-- Write a lock's state and other fields. Its key lives until an hour after `ends` at least;
+-- returns when it goes.
 local function write(key, ends, shared_until, fence, expires, sharers, ...)
   local moved = expires < ends + FENCE_KEPT_MS
   if moved then
     expires = ends + FENCE_KEPT_MS + EXPIRY_SLACK_MS
   end
-  call("HSET", key, "state", PROTOCOL .. " " .. shared_until .. " " .. fence .. " " .. expires .. " " .. sharers, ...)
+  local state = PROTOCOL .. " " .. shared_until .. " " .. fence .. " " .. expires .. " " .. sharers
+  call("HSET", key, "state", state, ...)
   if moved then
     call("PEXPIREAT", key, expires)
   end
   return expires
 end
 
--- The state of a lock that another version left in `state` and `holder`: nothing but the fence, once no lease lasts.
+-- The state of a lock that another version left in `state` and `holder`:
+-- nothing but the fence, once no lease lasts.
 local function inherited(name, state, holder)
   local number, fence, ends = common(state, holder)
   if ends >= clock() then
@@ -141,8 +153,8 @@ local function cut(state, field)
   state.cuts[#state.cuts + 1] = field
 end
 
--- Remove the fields that go. A server out of memory lets a script go on that has freed some, so this comes before
--- what needs memory; and what is told to a waiter comes after it.
+-- Remove the fields that go. A server out of memory lets a script go on that has freed some, so
+-- this comes before what needs memory; and what is told to a waiter comes after it.
 local function save_cuts(state)
   if state.waiting == 0 and state.line then
     state.line = nil
@@ -163,8 +175,8 @@ local function save(state)
     put(state, "line", its_line)
   end
   if state.changed then
-    local expires = write(state.key, state.kept, state.shared_until, text(state.fence), state.expires, state.sharers,
-      unpack(state.puts))
+    local expires = write(state.key, state.kept, state.shared_until, text(state.fence),
+      state.expires, state.sharers, unpack(state.puts))
     if expires ~= state.expires and state.sharers > 0 then
       call("PEXPIREAT", SHARERS .. state.name, expires)
     end
@@ -199,8 +211,8 @@ local function next_after(fence)
   return math.max(fence + 1, now_us)
 end
 
--- The next fencing token of a set of locks, listed as held until `ends`. Comes before a grant is told
--- or written, so that a key of a foreign type stops the script while nobody holds.
+-- The next fencing token of a set of locks, listed as held until `ends`. Comes before a grant is
+-- told or written, so that a key of a foreign type stops the script while nobody holds.
 local function next_fence(locks, ends)
   local fence = 0
   for _, name in ipairs(locks) do

@@ -53,7 +53,8 @@ end
 -- How many permits of each capacity are out: capacity -> number.
 local function capacities(state)
   local found = {}
-  for capacity, number in string.gmatch(call("HGET", state.key, "capacities") or "", "(%d+):(%d+)") do
+  local out = call("HGET", state.key, "capacities") or ""
+  for capacity, number in string.gmatch(out, "(%d+):(%d+)") do
     found[capacity] = tonumber(number)
   end
   return found
@@ -97,7 +98,8 @@ local function unshare(name, tokens)
     end
   end
   call("ZREM", SHARERS .. name, unpack(tokens))
-  -- Not as many as that were: the script that wrote one down may have been refused before it could count it.
+  -- Not as many as that were: the script that wrote one down may have been refused
+  -- before it could count it.
   state.sharers, state.changed = state.sharers - #gone, true
   for mode, number in pairs(counts) do
     count_in(state, mode, -number)
@@ -111,9 +113,10 @@ local function unshare(name, tokens)
   save(state)
 end
 
--- How many sharers hold. Forgets some of those whose lease has ended, and leaves out the rest. A lease has not ended
--- before the next millisecond, as with Redis's keys, for the holder may count from later in this one. If their set is
--- missing while a lease may last, the script stops: on a cluster the set may be on its way to this node.
+-- How many sharers hold. Forgets some of those whose lease has ended, and leaves out the rest. A
+-- lease has not ended before the next millisecond, as with Redis's keys, for the holder may count
+-- from later in this one. If their set is missing while a lease may last, the script stops: on a
+-- cluster the set may be on its way to this node.
 local function sharers(name)
   local state, key = state_of(name), SHARERS .. name
   if state.sharers > 0 and not state.swept then
@@ -175,7 +178,8 @@ local function room(name, mode)
   end
   local row = kind(mode)
   if count == 0 and row ~= "exclusive" then
-    call("ZSCORE", SHARERS .. name, token) -- a key of a foreign type stops the script here, before anything is told
+    -- A key of a foreign type stops the script here, before anything is told.
+    call("ZSCORE", SHARERS .. name, token)
   end
   if count == 0 or row == "exclusive" then
     return count == 0
@@ -187,7 +191,8 @@ local function room(name, mode)
   for _, number in ipairs(call("HMGET", LOCK .. name, unpack(kinds))) do
     fitting = fitting + (tonumber(number or 0))
   end
-  return fitting == state_of(name).sharers and (row ~= "permit" or count < capacity_beside(name, mode))
+  return fitting == state_of(name).sharers
+    and (row ~= "permit" or count < capacity_beside(name, mode))
 end
 
 -- Make the caller's lease of the locks last until `ends` at least; returns when it ends.
@@ -195,7 +200,8 @@ local function lengthen(locks, ends)
   local soonest = math.huge
   for _, name in ipairs(locks) do
     local state, until_then = state_of(name), held_until(name) or 0
-    -- Changes nothing, but a replica refuses it, and a server out of memory lets a script go on that has written.
+    -- Changes nothing, but a replica refuses it,
+    -- and a server out of memory lets a script go on that has written.
     call("PEXPIREAT", state.key, state.expires, "GT")
     if until_then > 0 and until_then < ends then
       if exclusive(name) then

@@ -1,5 +1,5 @@
--- Start of every script: the partition, the caller's token, and the form of what is written. It calls nothing and defines no
--- function: usual ways come right after it, see `acquire` and `_end`.
+-- Start of every script: the partition, the caller's token, and the form of what is written. It
+-- calls nothing and defines no function: usual ways come right after it, see `acquire` and `_end`.
 --
 -- KEYS: index, then the hash of each lock of the set (most sets have one lock). All keys of a
 -- partition share one hash tag, P{n}, so a script spells the others itself. ARGV: token first.

@@ -11,18 +11,19 @@ local MOST_LAST = 20
 -- Among how many sharers to look for the one that is in the way; else the first is shown.
 local MOST_LOOKED_AT = 20
 
--- How much of the queues a script works off, so that it never keeps the server for long: so many waiters are looked at,
--- sets for each of their locks, or PLACES_FOR_ONE times as many places that others have left; and so many locks are
--- granted, or one set. The rest is done at the next question, and one waiter of each queue is asked to put that: see
--- `leave_rest`.
+-- How much of the queues a script works off, so that it never keeps the server for long: so many
+-- waiters are looked at, sets for each of their locks, or PLACES_FOR_ONE times as many places that
+-- others have left; and so many locks are granted, or one set. The rest is done at the next
+-- question, and one waiter of each queue is asked to put that: see `leave_rest`.
 local PLACES_FOR_ONE, NAMES_FOR_ONE = 5, 20
 local work, grants = 200 + 4 * #all, 25
--- Whether somebody has left a queue, or a place that was left has been passed over. Where nothing has, it is no use to ask
--- again at once.
+-- Whether somebody has left a queue, or a place that was left has been passed over. Where nothing
+-- has, it is no use to ask again at once.
 local moved = false
 -- Whether too many places were left somewhere to find the first waiter.
 local cut_short = false
--- Listeners whose connection is closed, as a grant has shown: all other waiters on it are gone, too.
+-- Listeners whose connection is closed, as a grant has shown:
+-- all other waiters on it are gone, too.
 local closed = {}
 -- Who was told to ask again, and whether anything is left to do.
 local asked, rest_left = {}, false
@@ -32,8 +33,8 @@ local function session(of)
   return string.match(of, "^(.*)%.") or of
 end
 
--- The places that are taken, from `place` to `until_place` (if not given: the last) as far as `most` go:
--- {place, "token claim", ...}.
+-- The places that are taken, from `place` to `until_place` (if not given: the last) as far as
+-- `most` go: {place, "token claim", ...}.
 local function line(state, place, most, until_place)
   local found, last = {}, until_place or state.last
   while #found < 2 * most and place <= last do
@@ -52,7 +53,8 @@ local function line(state, place, most, until_place)
   return found
 end
 
--- The first waiter and its claim; nil if nobody waits, or if it is too far to the first, and no work is left.
+-- The first waiter and its claim; nil if nobody waits, or if it is too far to the first,
+-- and no work is left.
 local function first_in_line(state)
   if state.waiting == 0 then
     return nil
@@ -178,8 +180,9 @@ end
 
 -- Grant the locks that the first waiter for `name` wants, for which there is room. Returns whether
 -- it lives: the message is the grant, and by the time a waiter reads it, it is a holder; one whose
--- channel has no listener is dropped. Its fencing tokens are out of use then: it may listen elsewhere, as at a replica of
--- a cluster. If it is the caller, the second value is its fencing token.
+-- channel has no listener is dropped. Its fencing tokens are out of use then: it may listen
+-- elsewhere, as at a replica of a cluster. If it is the caller, the second value is its fencing
+-- token.
 local function grant(locks, name, first, claim)
   local _, since, mode, lease, listener, _, _, who = string.match(claim, CLAIM)
   for _, each in ipairs(locks) do
@@ -215,14 +218,15 @@ local function grant(locks, name, first, claim)
   return living, own and fence or nil
 end
 
--- Whether the first waiter, to whom nothing can be granted yet, keeps those behind it waiting: the dead
--- must not keep them from sharing.
+-- Whether the first waiter, to whom nothing can be granted yet, keeps those behind it waiting: the
+-- dead must not keep them from sharing.
 local function is_there(first, listener)
   return first == token or call("PUBSUB", "NUMSUB", GRANTS .. listener)[2] > 0
 end
 
--- Ask a waiter to ask again at once, which works off the rest of the queue: the first one, or one of the last, who are
--- likelier to live. The caller, if it waits, learns from the reply that it is to ask.
+-- Ask a waiter to ask again at once, which works off the rest of the queue: the first one, or one
+-- of the last, who are likelier to live. The caller, if it waits, learns from the reply that it is
+-- to ask.
 local function leave_rest(state)
   rest_left = true
   local places = { state.first }
@@ -233,19 +237,27 @@ local function leave_rest(state)
     local entry = call("HGET", state.key, text(place))
     local waiter, listener = string.match(entry or "", "^(%S+) %d+ %d+ %S+ %d+ (%S+) ")
     -- No fencing token is below 0.
-    if waiter and (waiter == token or asked[waiter] or tell(listener, waiter .. " -2 " .. text(clock())) > 0) then
+    if
+      waiter
+      and (
+        waiter == token
+        or asked[waiter]
+        or tell(listener, waiter .. " -2 " .. text(clock())) > 0
+      )
+    then
       asked[waiter] = true
       return
     end
   end
 end
 
--- Grant the locks to those who stand first in the queue, as far as there is room, and as there is `work`. Returns the
--- fencing token if the caller itself, `token`, was granted: it learns of it from the reply. `asking`: whether the caller
--- has made no room, but asks.
+-- Grant the locks to those who stand first in the queue, as far as there is room, and as there is
+-- `work`. Returns the fencing token if the caller itself, `token`, was granted: it learns of it
+-- from the reply. `asking`: whether the caller has made no room, but asks.
 local function settle(locks, asking)
   local own
-  -- `stuck` are living waiters of several locks to whom nothing can be granted before anything changes.
+  -- `stuck` are living waiters of several locks to whom nothing can be granted
+  -- before anything changes.
   local todo, due, stuck = {}, {}, {}
   local function add(name)
     if not due[name] then
@@ -283,7 +295,11 @@ local function settle(locks, asking)
       local its = mode and wanted(name, first, tonumber(size))
       local alone = not its or #its == 1
       work = work - 1 - (alone and 0 or #its / NAMES_FOR_ONE)
-      local living = its and (first == token or (not closed[listener] and (wait == "0" or since + wait > clock())))
+      local living = its
+        and (
+          first == token
+          or (not closed[listener] and (wait == "0" or since + wait > clock()))
+        )
       local from = living and upgraded(mode)
       if from and not shares(name, from) then
         living = false
@@ -332,13 +348,16 @@ end
 -- The claim and lease end of the sharer that leaves no room for `mode` and goes first.
 local function blocking_sharer(name, mode)
   local from, tokens = upgraded(mode), {}
-  local found = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, MOST_LOOKED_AT, "WITHSCORES")
+  local found = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE",
+    "LIMIT", 0, MOST_LOOKED_AT, "WITHSCORES")
   for i = 1, #found, 2 do
     tokens[#tokens + 1] = found[i]
   end
   local claims = call("HMGET", LOCK .. name, unpack(tokens))
   for place, sharer in ipairs(tokens) do
-    local theirs = sharer ~= from and sharer ~= token and string.match(claims[place] or "", "^%d+ %d+ (%S+) ")
+    local theirs = sharer ~= from
+      and sharer ~= token
+      and string.match(claims[place] or "", "^%d+ %d+ (%S+) ")
     -- Of permits all are in the way.
     if theirs and (kind(theirs) == "permit" or not beside(mode, theirs)) then
       return claims[place], tonumber(found[2 * place])

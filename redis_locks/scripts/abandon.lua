@@ -4,7 +4,8 @@
 -- KEYS: index lock...
 -- ARGV: token
 --   2 mode, as in acquire
---   3 how many questions of the token were broken off, if any: they are late from now on, see `_late`
+--   3 how many questions of the token were broken off, if any:
+--     they are late from now on, see `_late`
 -- Reply: "token now ends claim"  who holds a lock, as in acquire; ends 0 and no claim: nobody
 --        "token 2"               an upgrade: the shared hold that it started from is lost
 

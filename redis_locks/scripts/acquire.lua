@@ -8,7 +8,8 @@
 --   4 who, for people
 --   5 listener, the caller's connection
 --   6 wait, ms: 0 do not join the queue, -1 wait for ever
---   7 whether the caller never asked before with this token: 1 or 0; 2: never, and it reads no reply
+--   7 whether the caller never asked before with this token: 1 or 0;
+--     2: never, and it reads no reply
 --   8 how many questions of the token were broken off, if any
 --   9 how many may wait for each lock, if that has a bound
 -- Reply: "token 1 fence now"        granted; now in ms
@@ -17,16 +18,19 @@
 --        "token 2"                  an upgrade: the shared hold that it started from is lost
 --        "token 3"                  its wait was cancelled; see `cancel`
 --        "token 5 now ends claim"  as 0, and it did not join the queue, since that is full
---        "token 4 N"                the question is late, see `_late`. If somebody reads this, the token is used again, and
---                                   is to ask as if N questions of it were broken off
--- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and it may be "token 0" alone.
+--        "token 4 N"                the question is late, see `_late`. If somebody reads this, the
+--                                   token is used again, and is to ask as if N questions of it were
+--                                   broken off
+-- To a caller that reads no reply, a grant is told as to those who wait, with " 1" at its end; and
+-- it may be "token 0" alone.
 
 --include _prelude
 
 --include _claim
 
--- Nearly all locks are wanted exclusively, for the first time, and are free, or the first has an exclusive holder. That
--- way comes before the other parts. It does what the rest of the script would do, where no expiry is due.
+-- Nearly all locks are wanted exclusively, for the first time, and are free, or the first has an
+-- exclusive holder. That way comes before the other parts. It does what the rest of the script
+-- would do, where no expiry is due.
 local message
 if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
   local lease, who, listener, wait = ARGV[2], ARGV[4], ARGV[5], ARGV[6]
@@ -38,7 +42,8 @@ if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
   local now_ms, ends_ms = string.format("%.0f", now), string.format("%.0f", ends)
   local expiries, listed, lines, first, until_ms = {}, {}, {}, nil, nil
   for place = 2, #KEYS do
-    local found = call("HMGET", KEYS[place], "state", "line", "holder", "claim", "who", "label", "late")
+    local found = call("HMGET", KEYS[place],
+      "state", "line", "holder", "claim", "who", "label", "late")
     local number, shared_until, fence, expires, sharers = PROTOCOL, 0, 0, 0, "0"
     if found[1] then
       number, shared_until, fence, expires, sharers = string.match(found[1], STATE)
@@ -48,10 +53,12 @@ if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
     if place == 2 then
       first, until_ms = found, held and its_end
     end
-    usual = usual and number == PROTOCOL and (held or not found[6]) -- no label of a holder whose lease ended
+    -- Not if a label is left of a holder whose lease ended.
+    usual = usual and number == PROTOCOL and (held or not found[6])
     if found[7] then
       local late = string.sub(index, 1, -6) .. LATE_KEY .. token
-      usual = usual and tonumber(found[7]) >= now and call("EXISTS", late) == 0 -- the question is not late
+      -- Not if the question is late.
+      usual = usual and tonumber(found[7]) >= now and call("EXISTS", late) == 0
     end
     free = free and not held and not found[2] and sharers == "0"
     last_fence = math.max(last_fence, tonumber(fence or 0))
@@ -66,7 +73,12 @@ if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
     if ARGV[7] == "1" then
       return token .. " 1 " .. message
     end
-  elseif usual and until_ms and not ARGV[9] and string.sub(first[3], 1, #token + 1) ~= token .. " " then
+  elseif
+    usual
+    and until_ms
+    and not ARGV[9]
+    and string.sub(first[3], 1, #token + 1) ~= token .. " "
+  then
     local joins, kept = wait ~= "0", now + math.max(lease, WAITER_KEPT_MS)
     if joins then
       for place = 2, #KEYS do
@@ -76,14 +88,16 @@ if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
     end
     if usual and joins then
       local most = wait == "-1" and "0" or wait
-      local entry = token .. " " .. claim_of("0", now_ms, "exclusive", lease, listener, most, #KEYS - 1) .. " " .. who
+      local claim = claim_of("0", now_ms, "exclusive", lease, listener, most, #KEYS - 1)
+      local entry = token .. " " .. claim .. " " .. who
       for place = 2, #KEYS do
         local front, last, waiting = 1, 0, 0
         if lines[place] then
           front, last, waiting = string.match(lines[place], LINE)
         end
         last = last + 1
-        call("HSET", KEYS[place], "line", front .. " " .. last .. " " .. waiting + 1, token, last, last, entry)
+        local line = front .. " " .. last .. " " .. waiting + 1
+        call("HSET", KEYS[place], "line", line, token, last, last, entry)
       end
       if #KEYS > 2 then
         local set, names = string.sub(index, 1, -6) .. SET_KEY .. token, {}
@@ -96,7 +110,8 @@ if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then
       end
     end
     if usual then
-      return token .. " 0 " .. now_ms .. " " .. until_ms .. " " .. first[4] .. " " .. first[5] .. (first[6] or "")
+      return token .. " 0 " .. now_ms .. " " .. until_ms
+        .. " " .. first[4] .. " " .. first[5] .. (first[6] or "")
     end
   end
 end
@@ -110,8 +125,9 @@ end
 
 --include _lock
 
-local lease, mode, who, listener, wait = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
-local first, number, most_waiting = ARGV[7] ~= "0", tonumber(ARGV[8] or 0), tonumber(ARGV[9] or math.huge)
+local lease, mode, who = tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local listener, wait, first = ARGV[5], tonumber(ARGV[6]), ARGV[7] ~= "0"
+local number, most_waiting = tonumber(ARGV[8] or 0), tonumber(ARGV[9] or math.huge)
 local kept = clock() + math.max(lease, WAITER_KEPT_MS)
 
 local function granted(fence)
@@ -225,8 +241,8 @@ end
 
 local LONG_WAIT_MS = 1000
 
--- Note the locks for `long_waits`. The sets go by themselves: no hand-off pays for taking a lock out. Nothing depends
--- on them.
+-- Note the locks for `long_waits`. The sets go by themselves: no hand-off pays for taking a lock
+-- out. Nothing depends on them.
 local function note_long_wait(since)
   local window, scores = math.floor(now / LONG_WAITS_MS), {}
   for place, name in ipairs(all) do
@@ -268,7 +284,11 @@ local function join()
     -- Where it has an intent, it stands only as long as that lock is in its way; see `fits`.
     if stands then
       put(state, text(stands), token .. " " .. claim)
-    elseif not intent or (joined and not room(name, here)) or (not joined and in_the_way(place, name)) then
+    elseif
+      not intent
+      or (joined and not room(name, here))
+      or (not joined and in_the_way(place, name))
+    then
       stand(state, token, claim, upgrade)
     end
     keep(state, kept)
@@ -285,7 +305,8 @@ if not blocked and is_free() then
   return take()
 end
 local waits = wait ~= 0 and join()
--- Who asks again may have been told to work off the queue of a lock that is free beside one that is not.
+-- Who asks again may have been told to work off the queue of a lock that is free
+-- beside one that is not.
 if not blocked or (#all > 1 and not first) then
   local fence = settle(all, true)
   if fence then

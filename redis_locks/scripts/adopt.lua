@@ -9,7 +9,8 @@
 --   5 fencing token that the hold has by now; a higher one stays
 --   6 how many questions of the token that it gets were broken off, if any
 -- Reply: "token 1 now ends fence"  now and the end of the lease in ms
---        "token 0"                 the token does not hold all of the locks (any more), or the question is late, see `_late`
+--        "token 0"                 the token does not hold all of the locks (any more), or the
+--                                  question is late, see `_late`
 
 --include _prelude
 --include _lock

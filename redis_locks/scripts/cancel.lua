@@ -13,7 +13,8 @@
 
 local CANCELLED_KEPT_MS = 3600000
 
--- The message may find nobody, and the reply may be lost: so the place of what was done is the waiter's token.
+-- The message may find nobody, and the reply may be lost:
+-- so the place of what was done is the waiter's token.
 local waiter = ARGV[2]
 local done = DONE .. waiter
 local earlier = call("GET", done)

@@ -1,6 +1,7 @@
--- End an exclusive hold, but keep its locks closed until some time after the grant. Until then a holder has them that
--- nobody renews. It is no thread or task, so no wait for it is part of a deadlock. Of a set, the locks that the token does
--- not hold any more stay as they are. Safe to repeat.
+-- End an exclusive hold, but keep its locks closed until some time after the grant. Until then a
+-- holder has them that nobody renews. It is no thread or task, so no wait for it is part of a
+-- deadlock. Of a set, the locks that the token does not hold any more stay as they are. Safe to
+-- repeat.
 --
 -- KEYS: index lock...
 -- ARGV: token

@@ -4,8 +4,9 @@
 --
 -- KEYS: index lock...
 -- ARGV: token, of whoever asks
--- Reply: "token ended near"  how many holds were ended; and how many waiters stand between the caller and the nearer
---                             end of the queue, so that it knows how soon to look again: see `near_an_end`
+-- Reply: "token ended near"  how many holds were ended; and how many waiters stand between the
+--                            caller and the nearer end of the queue, so that it knows how soon to
+--                            look again: see `near_an_end`
 
 --include _prelude
 --include _lock
@@ -17,7 +18,8 @@ local CHANNEL = "^[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t(.+)$"
 -- Among how many places at each end of a queue to look for those that stand nearer to it.
 local MOST_NEAR = 20
 
--- How many waiters stand between `place` and the nearer end of the queue. Where many waiters have left, it may be more.
+-- How many waiters stand between `place` and the nearer end of the queue.
+-- Where many waiters have left, it may be more.
 local function near_an_end(state, place)
   local before = line(state, state.first, MOST_NEAR, math.min(place, state.first + MOST_NEAR) - 1)
   local behind = line(state, math.max(place + 1, state.last - MOST_NEAR + 1), MOST_NEAR)

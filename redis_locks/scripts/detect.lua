@@ -2,32 +2,37 @@
 -- youngest waiter in the circle, end its wait: exactly one party of a deadlock gives way.
 --
 -- A wait is in the way of another if it holds what that one waits for, or stands before it in the
--- queue. Each session (thread or task) that holds something, and has waited for a while, looks, and so
--- writes down here what it waits for; so the last of them to come sees the whole circle. Who holds nothing is in a circle
--- only if it stands before somebody: there its claim says what it waits for. It is told to look when it is in a
--- circle, as nobody else knows its line of code. Who is told, and does not, cannot be ended: then another is.
--- Who holds in a mode that leaves room for the wait is not in its way. A wait for a permit is a dead
--- end only if so many of those who have one never go on that none will ever be to spare.
+-- queue. Each session (thread or task) that holds something, and has waited for a while, looks, and
+-- so writes down here what it waits for; so the last of them to come sees the whole circle. Who
+-- holds nothing is in a circle only if it stands before somebody: there its claim says what it
+-- waits for. It is told to look when it is in a circle, as nobody else knows its line of code. Who
+-- is told, and does not, cannot be ended: then another is. Who holds in a mode that leaves room for
+-- the wait is not in its way. A wait for a permit is a dead end only if so many of those who have
+-- one never go on that none will ever be to spare.
 --
--- What a crowd may cost. The last to write itself down has closed the circle, so it holds what somebody waits for who
--- was there before: if nobody does, the look ends at once. All looks together get a part of the server's time, from
--- which each takes what it costs, in steps; who comes again gets less of it than who looks first. And a look goes on
--- for so many steps at a time only: the caller comes back with the rest. What is found by parts is looked at again in one
--- script before anybody gives way. That is the only script that may be long: it takes some 25 us for each wait that it meets.
+-- What a crowd may cost. The last to write itself down has closed the circle, so it holds what
+-- somebody waits for who was there before: if nobody does, the look ends at once. All looks
+-- together get a part of the server's time, from which each takes what it costs, in steps; who
+-- comes again gets less of it than who looks first. And a look goes on for so many steps at a time
+-- only: the caller comes back with the rest. What is found by parts is looked at again in one
+-- script before anybody gives way. That is the only script that may be long: it takes some 25 us
+-- for each wait that it meets.
 --
 -- KEYS: index lock...
 -- ARGV: token
 --   2 mode, as in acquire
 --   3 who, for people
 --   4 where, the line of code that waits, for people
---   5 tokens of the caller's process that hold but will not be renewed, and its own by hand that are in its own way; they
---     are in nobody's way
+--   5 tokens of the caller's process that hold but will not be renewed, and its own by hand that
+--     are in its own way; they are in nobody's way
 --   6 keys of the locks that the caller's session holds, as a JSON list; "" if that is not known
---   7 why it looks: "first" no look of this wait has come to its end; "again"; "told" another look wants it
---   8 what a look has left to do, from the reply; "" to begin; "later" to begin after a short look; "confirm" to
---     walk a circle that was met in parts
+--   7 why it looks: "first" no look of this wait has come to its end; "again";
+--     "told" another look wants it
+--   8 what a look has left to do, from the reply; "" to begin; "later" to begin after a short look;
+--     "confirm" to walk a circle that was met in parts
 -- Reply: "token 0 pause"       no deadlock that is the caller's to end; look again after so many ms
---        "token 1 circle"      its wait is over; JSON list of {names, mode, who, where}, caller first
+--        "token 1 circle"      its wait is over;
+--                              JSON list of {names, mode, who, where}, caller first
 --        "token 2 pause rest"  nothing yet; after so many ms, look on
 
 --include _prelude
@@ -38,27 +43,32 @@ local LIMITS = {
   waits_kept_ms = 60000,
   -- How long who is told to look may take.
   answer_ms = 1000,
-  -- A step takes the server some 12 us. All looks together get so many in a ms, which is some 3 % of its time.
+  -- A step takes the server some 12 us. All looks together get so many in a ms,
+  -- which is some 3 % of its time.
   steps_a_ms = 2,
   -- So many may have been taken in advance, for a look to begin.
   in_advance = { first = 3000, again = 200, told = math.huge },
-  -- How many steps a look may take: at a time; at first, while others have taken all that there was; and to confirm
-  -- what it found, a circle or a choice.
+  -- How many steps a look may take: at a time; at first, while others have taken all that there
+  -- was; and to confirm what it found, a circle or a choice.
   steps = { part = 60, at_first = 12, circle = 6000, choice = 160 },
   parts = 100,
-  -- Reading a place in a queue, or a sharer, is so much of a step; and where the walk also notes who stands there.
+  -- Reading a place in a queue, or a sharer, is so much of a step;
+  -- and where the walk also notes who stands there.
   read = 0.05,
   note = 0.1,
-  -- How many places in a queue are read at a time; how many, to see who waits for a lock of the caller; how many
-  -- sharers of a lock, in all; and how many of them that wait.
+  -- How many places in a queue are read at a time; how many, to see who waits for a lock of the
+  -- caller; how many sharers of a lock, in all; and how many of them that wait.
   places_at_once = 50,
   places = 500,
   sharers = 2000,
   stuck = { permits = 100, others = 25 },
   -- How many waits may be left for the next part.
   left = 200,
-  -- In ms: between the looks of a wait, and more for each that was written down; at most; until a look that had to wait.
-  pause = { again = 2000, again_each = 20, longest = 30000, soon = 250, soon_each = 10, next_part = 5 },
+  -- In ms: between the looks of a wait, and more for each that was written down; at most;
+  -- until a look that had to wait.
+  pause = {
+    again = 2000, again_each = 20, longest = 30000, soon = 250, soon_each = 10, next_part = 5,
+  },
   -- So long those of very many sharers that count first stay the same.
   turn_ms = 60000,
 }
@@ -89,7 +99,8 @@ local function pause(least, each)
   return math.min(math.max(least, each * written), LIMITS.pause.longest)
 end
 
--- Nearly always nobody waits for what the caller holds. That comes before the other parts are included, as in acquire.
+-- Nearly always nobody waits for what the caller holds.
+-- That comes before the other parts are included, as in acquire.
 do
   local wanted_from_me = why == "told" or rest ~= "" or not held
   for _, key in ipairs(wanted_from_me and {} or held) do
@@ -158,7 +169,8 @@ local function nothing_found()
   return answer("0", LIMITS.pause.again, LIMITS.pause.again_each)
 end
 
--- Those of `tokens` whose sessions have written down what they wait for, until there are more than `most`.
+-- Those of `tokens` whose sessions have written down what they wait for,
+-- until there are more than `most`.
 local function those_written(tokens, most)
   local found = {}
   for first = 1, #tokens, PLACES do
@@ -178,15 +190,17 @@ local function those_written(tokens, most)
   return found
 end
 
--- Whether somebody who can be part of a circle waits for what the caller holds: it stands in that queue, and has
--- written itself down, or wants a set, so that others may stand behind it elsewhere.
+-- Whether somebody who can be part of a circle waits for what the caller holds: it stands in that
+-- queue, and has written itself down, or wants a set, so that others may stand behind it elsewhere.
 local function is_waited_for()
   for _, key in ipairs(held) do
     local state = state_of(string.sub(key, #LOCK + 1))
     if state.waiting > 0 then
       -- The places that others have left are read, too.
       local until_place = math.min(state.last, state.first + LIMITS.places - 1)
-      local entries = state.waiting <= PLACES and line(state, state.first, state.waiting, until_place) or {}
+      local entries = state.waiting <= PLACES
+          and line(state, state.first, state.waiting, until_place)
+        or {}
       cost = cost + LIMITS.read * (until_place - state.first + 1)
       if #entries < 2 * state.waiting or cost > LIMITS.steps.part then
         return true -- too many to read: the walk finds out
@@ -207,7 +221,8 @@ local function is_waited_for()
   return false
 end
 
--- How many steps too many were taken for this look, which then is a short one: most circles are small.
+-- How many steps too many were taken for this look, which then is a short one:
+-- most circles are small.
 local over = 0
 if why ~= "told" and rest ~= "confirm" then
   if rest == "" and held and not is_waited_for() then
@@ -222,21 +237,24 @@ end
 -- Come again when there are steps again, with the same rest.
 local function later()
   local left_to_do = rest ~= "" and rest or "later"
-  return answer("2", math.max(LIMITS.pause.soon, math.ceil(over / LIMITS.steps_a_ms)), LIMITS.pause.soon_each, left_to_do)
+  local least = math.max(LIMITS.pause.soon, math.ceil(over / LIMITS.steps_a_ms))
+  return answer("2", least, LIMITS.pause.soon_each, left_to_do)
 end
 
 if over > 0 and rest ~= "" then
   return later()
 end
 
--- What the walk asks for: what is defined between `do` and `end` for it alone takes no name from the script.
+-- What the walk asks for: what is defined between `do` and `end` for it alone
+-- takes no name from the script.
 local wait_in_queue, queue_of, before, holders_of, place_group
 local choices, settled = false, false
 -- At which cost the walk ends, and at which it does once there is a choice.
 local bound, bound_with_choices = 0, math.huge
--- Queues as far as they were read: of each that stands there the next one before it that tells. That
--- one waits for those before it in turn. Of those that want this lock only, the first in each mode
--- does: the others wait for nothing but what that one waits for. So a long queue is short to walk.
+-- Queues as far as they were read: of each that stands there the next one before it that tells.
+-- That one waits for those before it in turn. Of those that want this lock only, the first in each
+-- mode does: the others wait for nothing but what that one waits for. So a long queue is short to
+-- walk.
 local queues = {}
 -- By lock, where reading a queue had to end, and for whom.
 local unread = {}
@@ -268,7 +286,8 @@ do
   -- What those wait for who stand in a queue and have not written it down.
   local unwritten = {}
 
-  -- What `waiter` waits for, who stands in the queue of `name` with `claim`; nil if nobody knows any more.
+  -- What `waiter` waits for, who stands in the queue of `name` with `claim`;
+  -- nil if nobody knows any more.
   function wait_in_queue(name, waiter, claim)
     local wait = wait_of(waiter)
     if wait and wait.token == waiter then
@@ -291,8 +310,8 @@ do
     return unwritten[waiter] or nil
   end
 
-  -- Those of `tokens` that wait, and whose going is waited for by whoever else there is. What the dead hold ends with
-  -- its lease.
+  -- Those of `tokens` that wait, and whose going is waited for by whoever else there is. What the
+  -- dead hold ends with its lease.
   local function waiting(tokens, from)
     local found = {}
     for _, each in ipairs(tokens) do
@@ -306,8 +325,8 @@ do
 
   local obstacles = {}
 
-  -- Sharers in the order in which they count, as only the first that wait do: the caller's own token, so that of a circle
-  -- through very many each finds itself; and others first after a while.
+  -- Sharers in the order in which they count, as only the first that wait do: the caller's own
+  -- token, so that of a circle through very many each finds itself; and others first after a while.
   local function in_turn(tokens)
     local ordered, begins = {}, mine .. "."
     local first = math.floor(clock() / LIMITS.turn_ms) * LIMITS.stuck.others
@@ -319,7 +338,8 @@ do
     return ordered
   end
 
-  -- How many permits have to be stuck, at least, so that none will ever be to spare; nil if none is out.
+  -- How many permits have to be stuck, at least, so that none will ever be to spare;
+  -- nil if none is out.
   local function least_stuck(name, wanted)
     local least
     for capacity in pairs(capacities(state_of(name))) do
@@ -343,13 +363,15 @@ do
     elseif not room(name, waiter_mode) then
       local alone, permits, capacity_of = {}, {}, {}
       local wanted = tonumber(string.match(waiter_mode, "^permit:(%d+)$"))
-      local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE", "LIMIT", 0, LIMITS.sharers)
+      local all_of_them = call("ZRANGE", SHARERS .. name, text(clock()), "+inf", "BYSCORE",
+        "LIMIT", 0, LIMITS.sharers)
       cost = cost + LIMITS.read * #all_of_them
       local least = wanted and least_stuck(name, wanted)
       local most = least and LIMITS.stuck.permits or LIMITS.stuck.others
       local stuck = those_written(in_turn(all_of_them), most)
-      -- Of permits all that wait are needed, to know whether one will be to spare. Where one will, or they are too many
-      -- to read, nobody is in the way. Of others any one is in the way, so the first ones do.
+      -- Of permits all that wait are needed, to know whether one will be to spare. Where one will,
+      -- or they are too many to read, nobody is in the way. Of others any one is in the way, so the
+      -- first ones do.
       if least and (#stuck < least or #stuck > most) then
         stuck = {}
       end
@@ -390,7 +412,9 @@ do
           local each, claim = string.match(entries[i], "^(%S+) (.*)$")
           queue.before[each] = queue.last or false
           local asked, size = string.match(claim, "^0 %d+ (%S+) %d+ %S+ %d+ (%d+) ")
-          local wait = asked and not (size == "1" and queue.told[asked]) and wait_in_queue(name, each, claim)
+          local wait = asked
+            and not (size == "1" and queue.told[asked])
+            and wait_in_queue(name, each, claim)
           if wait then
             queue.told[asked] = queue.told[asked] or size == "1"
             queue.last = wait
@@ -427,7 +451,8 @@ do
     my_places[name] = place_of(state_of(name), token)
   end
 
-  -- Who stands before a wait in the queue of `name`: as a group, of one that tells of the others; nil if nobody does.
+  -- Who stands before a wait in the queue of `name`:
+  -- as a group, of one that tells of the others; nil if nobody does.
   function place_group(wait, name)
     local key = "place " .. name
     if wait[key] == nil then
@@ -436,7 +461,11 @@ do
       cost = cost + LIMITS.read
       if state_of(name).waiting <= 1 then
         other = nil -- it stands there alone, if at all
-      elseif mine_there and wait ~= me and (place_of(state_of(name), wait.token) or mine_there) > mine_there then
+      elseif
+        mine_there
+        and wait ~= me
+        and (place_of(state_of(name), wait.token) or mine_there) > mine_there
+      then
         other = me
       else
         other = before(name, wait.token)
@@ -449,9 +478,9 @@ do
 end
 
 -- Walk from `starts` to all that they wait for and that never `goes_on`, the nearest first: to
--- holders first, as places in queues take longer to read. Returns the steps, and as what the caller itself was met
--- there, if it was: each step has the step before it; and the first that was not taken, if any is left. Without a
--- choice the first circle is one, and nothing more is to be known.
+-- holders first, as places in queues take longer to read. Returns the steps, and as what the caller
+-- itself was met there, if it was: each step has the step before it; and the first that was not
+-- taken, if any is left. Without a choice the first circle is one, and nothing more is to be known.
 local function walk(starts)
   local steps, seen, back = {}, {}, nil
   local function go(step, group)
@@ -528,8 +557,8 @@ local part
 -- What an earlier part has left, and this one, too.
 local untouched = { waits = {}, places = {} }
 
--- What is left to do after a walk that ended at `place`, as text; nil if nothing is. Queues are read once, so who was
--- seen there and not met yet is left, too.
+-- What is left to do after a walk that ended at `place`, as text; nil if nothing is. Queues are
+-- read once, so who was seen there and not met yet is left, too.
 local function left_after(steps, place)
   if not steps[place] and not next(unread) and #untouched.waits + #untouched.places == 0 then
     return nil
@@ -603,21 +632,25 @@ if rest == "confirm" then
     return nothing_found()
   end
   for i = choices and place or #steps + 1, #steps do
-    -- It was not looked at any more. So it counts as one that goes on, and nobody gives way because of it.
+    -- It was not looked at any more. So it counts as one that goes on,
+    -- and nobody gives way because of it.
     steps[i].wait.goes_on = steps[i].wait.goes_on or not steps[i].wait.groups
   end
 else
   bound = cost + (over > 0 and LIMITS.steps.at_first or LIMITS.steps.part)
   steps, back, place = walk(todo and starts_of(todo) or { me })
   if not back and over > 0 then
-    cost = 0 -- each wait has one short look for nothing, or the looks of a crowd would use up what they wait for
+    -- Each wait has one short look for nothing,
+    -- or the looks of a crowd would use up what they wait for.
+    cost = 0
     return later()
   elseif not back then
     local left = part < LIMITS.parts and left_after(steps, place)
     return left and answer("2", LIMITS.pause.next_part, 0, left) or nothing_found()
   end
   if todo or (choices and left_after(steps, place)) then
-    -- It was met by parts, or there is more to choose from. Once more, the whole of it, in a script of its own.
+    -- It was met by parts, or there is more to choose from.
+    -- Once more, the whole of it, in a script of its own.
     return answer("2", LIMITS.pause.next_part, 0, "confirm")
   end
 end
@@ -667,7 +700,8 @@ for _, wait in ipairs(circle) do
   end
 end
 
--- Whether a wait has not looked though it was told to for long: its process stands still, or cannot be reached.
+-- Whether a wait has not looked though it was told to for long:
+-- its process stands still, or cannot be reached.
 local function is_mute(wait)
   return wait.told and clock() - wait.told > LIMITS.answer_ms
 end
@@ -677,7 +711,8 @@ for _, wait in ipairs(circle) do
   if is_mute(wait) then
     mute[#mute + 1] = wait
   else
-    local later = wait.since > youngest.since or (wait.since == youngest.since and wait.token > youngest.token)
+    local later = wait.since > youngest.since
+      or (wait.since == youngest.since and wait.token > youngest.token)
     youngest = later and wait or youngest
     to_look[#to_look + 1] = not wait.where and wait or nil
   end
@@ -714,6 +749,11 @@ leave(all, token)
 settle(all)
 local told = {}
 for place, wait in ipairs(circle) do
-  told[place] = { names = wait.names, mode = wait.mode, who = wait.who, where = wait.where or "an unknown line" }
+  told[place] = {
+    names = wait.names,
+    mode = wait.mode,
+    who = wait.who,
+    where = wait.where or "an unknown line",
+  }
 end
 return token .. " 1 " .. cjson.encode(told)

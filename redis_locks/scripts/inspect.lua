@@ -1,5 +1,5 @@
--- Read one lock, or a part of it: its holders by the end of their leases, and its queue in order. Forgets sharers whose
--- lease has ended.
+-- Read one lock, or a part of it: its holders by the end of their leases, and its queue in order.
+-- Forgets sharers whose lease has ended.
 --
 -- KEYS: index lock
 -- ARGV: token (not used)
@@ -7,8 +7,8 @@
 --   3 the place in the queue to begin at; "first", or "none" for no waiters
 --   4 earliest lease end of a holder, ms; 0: now
 --   5 how many holders with no earlier lease end to skip
--- Reply: {now ms, number of waiters, number of holders, {token, lease end ms, claim, ...}, {token, claim, ...}, the
--- place in the queue to go on at, or "none"}
+-- Reply: {now ms, number of waiters, number of holders, {token, lease end ms, claim, ...}, {token,
+-- claim, ...}, the place in the queue to go on at, or "none"}
 
 --include _prelude
 --include _lock
@@ -25,7 +25,8 @@ if holder then
 else
   count = sharers(name)
   local from = text(math.max(ends_from, clock()))
-  local found = call("ZRANGE", SHARERS .. name, from, "+inf", "BYSCORE", "LIMIT", skip, most, "WITHSCORES")
+  local found = call("ZRANGE", SHARERS .. name, from, "+inf", "BYSCORE",
+    "LIMIT", skip, most, "WITHSCORES")
   local tokens = {}
   for i = 1, #found, 2 do
     tokens[#tokens + 1] = found[i]
@@ -55,5 +56,7 @@ for i = 2, #entries, 2 do
   local waiter, its = string.match(entries[i], "^(%S+) (.*)$")
   standing[i - 1], standing[i] = waiter, shown(waiter, its)
 end
-local next_place = #entries == 2 * most and most > 0 and entries[#entries - 1] + 1 or until_place + 1
-return { text(clock()), state.waiting, count, held, standing, next_place <= state.last and text(next_place) or "none" }
+local next_place = #entries == 2 * most and most > 0 and entries[#entries - 1] + 1
+  or until_place + 1
+local go_on_at = next_place <= state.last and text(next_place) or "none"
+return { text(clock()), state.waiting, count, held, standing, go_on_at }

@@ -1,16 +1,18 @@
 -- List the locks with long waits, oldest first, and count all that are listed. Changes nothing.
--- A waiter that asks again notes the lock: see `join` in `acquire`. So this finds the few in trouble among a million.
+-- A waiter that asks again notes the lock: see `join` in `acquire`.
+-- So this finds the few in trouble among a million.
 --
 -- KEYS: index
 -- ARGV: token (not used)
 --   2 most locks to return
--- Reply: {how many locks are held or waited for, a name, since when a waiter has waited for it in ms, ...}. The lock may
--- be free by now, and that waiter gone.
+-- Reply: {how many locks are held or waited for, a name, since when a waiter has waited for it in
+-- ms, ...}. The lock may be free by now, and that waiter gone.
 
 --include _prelude
 --include _lock
 
--- Each waiter asks again within a window, so the window before this one has all that are still there.
+-- Each waiter asks again within a window,
+-- so the window before this one has all that are still there.
 local window = math.floor(clock() / LONG_WAITS_MS)
 local since, names = {}, {}
 for each = window - 1, window do

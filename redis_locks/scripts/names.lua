@@ -15,15 +15,23 @@
 --include _keys
 
 local from, skip, most, lengths = ARGV[2], ARGV[3], ARGV[4], {}
-local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf", "LIMIT", skip, most)
+local found = call("ZRANGEBYSCORE", index, from == "0" and text(clock()) or from, "+inf",
+  "LIMIT", skip, most)
 if #found == 0 then
   return { "", "", "" }
 end
 if ARGV[5] == "1" then
-  -- A lock that a version with another protocol uses is listed, too, without the length of its queue.
+  -- A lock that a version with another protocol uses is listed, too,
+  -- without the length of its queue.
   for i, name in ipairs(found) do
     local lock = call("HMGET", LOCK .. name, "state", "line")
-    lengths[i] = string.match(lock[1] or "", STATE) == PROTOCOL and string.match(lock[2] or "", "%d+$") or "0"
+    lengths[i] = string.match(lock[1] or "", STATE) == PROTOCOL
+        and string.match(lock[2] or "", "%d+$")
+      or "0"
   end
 end
-return { table.concat(found, "\0"), call("ZSCORE", index, found[#found]), table.concat(lengths, " ") }
+return {
+  table.concat(found, "\0"),
+  call("ZSCORE", index, found[#found]),
+  table.concat(lengths, " "),
+}

@@ -4,13 +4,14 @@
 -- KEYS: index lock...
 -- ARGV: token (not used)
 --   2 1: ask whether the processes of the holders listen; no node of a cluster knows that
--- Reply: {now in ms, summaries}. A lock that nobody holds or waits for has none. A summary has, with a NUL between
--- each two: name, number of waiters, since when the first one waits (ms), number of holders, since when the earliest
--- one holds (ms), when the first lease ends (ms), how long that lease is (ms), the first holders, the earliest one
--- first, and the first waiters, with a newline between each two; how many of the first holders are gone; the tokens of
--- waiters that want several locks, with a space between each two; and how many waiters were not looked at for that.
--- Numbers are 0 if there are none. Of a lock that a version with another protocol uses, it says until when the lease lasts. In place of
--- the holders stands the number of that protocol.
+-- Reply: {now in ms, summaries}. A lock that nobody holds or waits for has none. A summary has,
+-- with a NUL between each two: name, number of waiters, since when the first one waits (ms), number
+-- of holders, since when the earliest one holds (ms), when the first lease ends (ms), how long that
+-- lease is (ms), the first holders, the earliest one first, and the first waiters, with a newline
+-- between each two; how many of the first holders are gone; the tokens of waiters that want several
+-- locks, with a space between each two; and how many waiters were not looked at for that. Numbers
+-- are 0 if there are none. Of a lock that a version with another protocol uses, it says until when
+-- the lease lasts. In place of the holders stands the number of that protocol.
 
 --include _prelude
 --include _keys
@@ -20,15 +21,16 @@ local MOST = 10
 -- So many places of a queue are looked at at least, and so many more in all.
 local PLACES, places_left = 25, 100
 
--- A process listens to its holders' channel soon after a hold begins: see `connected` in `story.py`.
+-- A process listens to its holders' channel soon after a hold begins:
+-- see `connected` in `story.py`.
 local LISTENS_FROM_MS = 2000
 -- How many letters of a token name the process.
 local PROCESS = 16
 local HOLDERS = string.gsub(index, "{%d+}:index$", ":holders:")
 local listening = {}
 
--- 1 if the process of a hold does not listen, as it has died or is cut off; else 0. What only keeps a lock closed, without
--- a lease that is renewed, has no process: see `close`.
+-- 1 if the process of a hold does not listen, as it has died or is cut off; else 0. What only keeps
+-- a lock closed, without a lease that is renewed, has no process: see `close`.
 local function gone(holder, since, lease)
   if ARGV[2] ~= "1" or lease == "0" or clock() - since < LISTENS_FROM_MS then
     return 0
@@ -49,18 +51,21 @@ local function add(field)
   parts[size] = field
 end
 
--- How many hold it, the earliest since, the first end of a lease, that lease, who they are, and how many are gone.
+-- How many hold it, the earliest since, the first end of a lease, that lease, who they are,
+-- and how many are gone.
 local function holders(name, key, lock, shared)
   local ends = lock.holder and tonumber(string.match(lock.holder, " (%d+)$"))
   if ends and ends >= clock() then
     local _, since, _, lease, _, _, _, who = string.match(lock.claim, CLAIM)
-    return 1, since or 0, ends, lease or 0, who or "", gone(lock.holder, tonumber(since or clock()), lease)
+    local left = gone(lock.holder, tonumber(since or clock()), lease)
+    return 1, since or 0, ends, lease or 0, who or "", left
   end
   if shared == "0" then
     return 0, 0, 0, 0, "", 0
   end
   local sharers = SHARERS .. name
-  local tokens = call("ZRANGEBYSCORE", sharers, text(clock()), "+inf", "WITHSCORES", "LIMIT", 0, MOST)
+  local tokens = call("ZRANGEBYSCORE", sharers, text(clock()), "+inf", "WITHSCORES",
+    "LIMIT", 0, MOST)
   if #tokens == 0 then
     return 0, 0, 0, 0, "", 0
   end
@@ -86,7 +91,8 @@ local function holders(name, key, lock, shared)
   return count, earliest or 0, tokens[2], lease, table.concat(people, "\n"), left
 end
 
--- Since when the first waiter waits, who the first ones are, which want several locks, and how many were not looked at.
+-- Since when the first waiter waits, who the first ones are, which want several locks,
+-- and how many were not looked at.
 local function waiters(key, first, last, waiting)
   local people, several, since, seen = {}, {}, 0, 0
   local left = places_left
@@ -126,14 +132,17 @@ for _, name in ipairs(all) do
       end
     end
   elseif found[1] then
-    local lock = { holder = found[3], claim = (found[4] or "") .. " " .. (found[5] or "") .. (found[6] or "") }
+    local claim = (found[4] or "") .. " " .. (found[5] or "") .. (found[6] or "")
+    local lock = { holder = found[3], claim = claim }
     local holding, held_since, ends, lease, who, left = holders(name, key, lock, shared)
     if holding > 0 or found[2] then
       local since, queue, waiting, several, unseen = 0, "", "0", "", 0
       if found[2] then
         local first, last
         first, last, waiting = string.match(found[2], LINE)
-        since, queue, several, unseen = waiters(key, tonumber(first), tonumber(last), tonumber(waiting))
+        since, queue, several, unseen = waiters(
+          key, tonumber(first), tonumber(last), tonumber(waiting)
+        )
       end
       add(name)
       add(waiting)

@@ -23,7 +23,8 @@
 --include _queue
 --include _late
 
-local lease, mode, who, listener, most, first = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6]), ARGV[8] == "1"
+local lease, mode, who, listener = tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
+local most, first = tonumber(ARGV[6]), ARGV[8] == "1"
 local read_ago, number = tonumber(ARGV[9]), tonumber(ARGV[10] or 0)
 
 local groups = {}
@@ -35,7 +36,8 @@ for group in string.gmatch(ARGV[7], "%S+") do
   groups[#groups + 1] = places
 end
 
--- The groups of whose locks all pass, after those chosen `before`, as far as the limit goes, and the locks in order.
+-- The groups of whose locks all pass, after those chosen `before`, as far as the limit goes,
+-- and the locks in order.
 local function choose(passes, before)
   local known, wanted, chosen, numbers, locks = {}, {}, {}, {}, {}
   local function add(number)
@@ -105,7 +107,8 @@ local function is_free(name, here)
   return state_of(name).waiting == 0 and room(name, here)
 end
 
--- Whether nobody had the lock since the caller read what it is for. If somebody had, the job is done, as a rule.
+-- Whether nobody had the lock since the caller read what it is for.
+-- If somebody had, the job is done, as a rule.
 local function is_fresh(name, here)
   clock()
   return (is_intent(here) or state_of(name).fence < now_us - read_ago) and is_free(name, here)

@@ -27,7 +27,8 @@ local name = all[1]
 local record = tag .. "run:" .. name
 
 local known = redis.call("HMGET", record, "state", "attempt", "token", "outcome")
-local state, attempt, runner, outcome = known[1] or "new", tonumber(known[2] or 0), known[3], known[4] or ""
+local state, attempt = known[1] or "new", tonumber(known[2] or 0)
+local runner, outcome = known[3], known[4] or ""
 
 local function keep_record(ends, kept)
   redis.call("PEXPIREAT", record, text(ends + kept))
@@ -41,7 +42,8 @@ local function finish(new_state, number, kept, new_outcome)
   if not held_until(name) then
     return false
   end
-  redis.call("HSET", record, "state", new_state, "attempt", number, "token", token, "kept", kept, "outcome", new_outcome)
+  redis.call("HSET", record, "state", new_state, "attempt", number, "token", token,
+    "kept", kept, "outcome", new_outcome)
   keep_record(clock(), tonumber(kept))
   let_go(name, token)
   settle(all)

@@ -10,7 +10,8 @@
 --   5 most attempts
 --   6 how long the record outlives lease and outcome, ms
 --   7 how many questions of the token were broken off, if any
--- Reply: "token begun attempt fence outcome"    this attempt is the caller's; how the last one ended
+-- Reply: "token begun attempt fence outcome"    this attempt is the caller's;
+--                                               how the last one ended
 --        "token locked attempt now ends claim"  who is in the way, as acquire says it
 --        "token done attempt outcome"           the result, or nothing
 --        "token exhausted attempt outcome"      how the last attempt ended
@@ -19,8 +20,8 @@
 --include _job
 --include _late
 
-local lease, who, listener, most, kept = tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local number = tonumber(ARGV[7] or 0)
+local lease, who, listener = tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local most, kept, number = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7] or 0)
 
 if late_by(all, token, number) then
   return token .. " locked " .. text(attempt) .. " " .. obstacle(all)
@@ -69,6 +70,7 @@ end
 if not again then
   attempt = attempt + 1
 end
-redis.call("HSET", record, "state", "running", "attempt", text(attempt), "token", token, "kept", kept, "outcome", outcome)
+redis.call("HSET", record, "state", "running", "attempt", text(attempt), "token", token,
+  "kept", kept, "outcome", outcome)
 keep_record(ends, tonumber(kept))
 return token .. " begun " .. text(attempt) .. " " .. fence .. " " .. outcome

@@ -1,4 +1,5 @@
--- Make an attempt's lease last at least so long from now, and the record outlive it. Safe to repeat.
+-- Make an attempt's lease last at least so long from now, and the record outlive it.
+-- Safe to repeat.
 --
 -- KEYS: index lock
 -- ARGV: token

@@ -5,7 +5,8 @@
 --   2 number of the attempt
 --   3 how long that is remembered, ms
 --   4 the error, one line for people
--- Reply: "token 1" failed; "token 0" the token does not hold the lock (any more): nothing was written
+-- Reply: "token 1" failed; "token 0" the token does not hold the lock (any more):
+-- nothing was written
 
 --include _job
 

@@ -6,7 +6,8 @@
 --   P{0}:stats:notable:NAME  LIST  the same of what seldom happens, such as a loss
 --   P{0}:stats:ended:NAME    LIST  the same of the ends of holds, if the setting HISTORY keeps them
 --   P{0}:stats:circles:      LIST  the same of deadlocks, of any locks, for an hour
---   P{0}:stats:sent:PROCESS  STRING number of the latest packet of a process, which may send it again
+--   P{0}:stats:sent:PROCESS  STRING number of the latest packet of a process,
+--                            which may send it again
 --   P{0}:stats:noted         ZSET  name -> when it was noted last (ms), of all that have lists
 --
 -- Invariants, true before and after every script:
@@ -19,7 +20,8 @@
 
 local STATS = tag .. "stats:"
 
--- The list of notes of a lock; kept is "frequent", "notable" or "ended". That of deadlocks, "circles", has no name.
+-- The list of notes of a lock; kept is "frequent", "notable" or "ended".
+-- That of deadlocks, "circles", has no name.
 local function list_of(kept, name)
   return STATS .. kept .. ":" .. name
 end

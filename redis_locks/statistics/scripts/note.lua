@@ -5,8 +5,8 @@
 --   2 the process
 --   3 the number of the packet, greater than those before it
 --   4 how many ends of holds are kept for each lock
---   5... in turn: name, "frequent", "notable" or "ended", how long ago in ms, and JSON that people read; of a deadlock,
---   no name, and "circles"
+--   5... in turn: name, "frequent", "notable" or "ended", how long ago in ms, and JSON that people
+--     read; of a deadlock, no name, and "circles"
 -- Reply: 1, or 0 if it has come before
 
 --include _stats

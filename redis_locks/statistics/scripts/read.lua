@@ -1,13 +1,14 @@
 -- Read a part of the figures of one bucket. Changes nothing.
--- They come in one string, which a client reads many times faster than a list. A figure may come in two parts.
+-- They come in one string, which a client reads many times faster than a list.
+-- A figure may come in two parts.
 --
 -- KEYS: index
 -- ARGV: token (not used)
 --   2 how long the bucket is, in seconds
 --   3 its number, or -1 for that of this moment
 --   4 where to go on: 0, or what the part before said
--- Reply: {now in ms, number, where to go on (0: it was the last part), figures and counts in turn with a NUL between
--- each two}
+-- Reply: {now in ms, number, where to go on (0: it was the last part), figures and counts in turn
+-- with a NUL between each two}
 
 --include _stats
 
