@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import redis_locks
 
@@ -24,6 +24,12 @@ def _named(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
+def _tools() -> dict[str, Any]:
+    """Return what pyproject.toml says of each tool."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return dict(tomllib.load(file)["tool"])
+
+
 def modules_at_the_top() -> list[str]:
     """Return the modules that lie flat in the package, its own `__init__` included."""
     return sorted(path.name for path in PACKAGE.glob("*.py"))
@@ -31,10 +37,20 @@ def modules_at_the_top() -> list[str]:
 
 def layers() -> list[str]:
     """Return the layers of the linter's contract."""
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    contracts = _tools()["importlinter"]["contracts"]
     (found,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
     return list(found)
+
+
+def long_lines_of_lua() -> list[str]:
+    """Return the lines of scripts that are longer than ruff lets a line of Python be."""
+    longest = _tools()["ruff"]["line-length"]
+    return [
+        f"{_named(path)}:{number}"
+        for path in sorted(PACKAGE.rglob("*.lua"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > longest
+    ]
 
 
 def private_accesses() -> list[str]:
