@@ -66,21 +66,21 @@ def checked_address(url: str) -> str:
     except ValueError:
         # Without the reason, which may quote a part of the password.
         raise ImproperlyConfigured(
-            "REDIS_URL names no server: give one as in redis://:password@host:6379/0, rediss:// or unix://. "
-            "In a password, write / as %2F, ? as %3F, # as %23 and @ as %40."
+            "REDIS_URL names no server: give one as in redis://:password@host:6379/0, rediss:// or "
+            "unix://. In a password, write / as %2F, ? as %3F, # as %23 and @ as %40."
         ) from None
     return url
 
 
 def server_file(entry: Mapping[str, Any], directory: Path) -> Path:
-    """Return where a demo that uses this entry of ``DATABASES`` leaves the address of its own Redis server."""
+    """Return where a demo on this entry of ``DATABASES`` leaves its own Redis server's address."""
     name = Path(str(entry["NAME"]))
     beside = name if name.is_absolute() else directory / name
     return beside.with_name(f"{beside.name}.server")
 
 
 def running_server(entry: Mapping[str, Any], directory: Path) -> str | None:
-    """Return the address of the Redis server that a running demo has started, or None if there is none."""
+    """Return the address of the Redis server that a running demo started, or None without one."""
     try:
         url = server_file(entry, directory).read_text().strip()
     except OSError:

@@ -1,4 +1,7 @@
-"""A quick hash for the demo's password, which is random, new at each start, and guards a site of this machine."""
+"""A quick hash for the demo's password, which is random and new at each start.
+
+The password guards a site of this machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows django-debug-toolbar to a browser that has opened any page with ?toolbar=on, until ?toolbar=off."""
+"""Shows django-debug-toolbar to a browser from any page with ?toolbar=on until ?toolbar=off."""
 
 from __future__ import annotations
 

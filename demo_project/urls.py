@@ -1,4 +1,4 @@
-"""The demo's addresses: the live bank as its front door, and the admin with comparison and locks."""
+"""The demo's addresses: the live bank as front door, and the admin with comparison and locks."""
 
 from __future__ import annotations
 

@@ -32,12 +32,13 @@ class InsufficientFunds(TransferError):
     def of(cls, sender: str, balance: int, cents: int) -> Self:
         """The error that names the account and both amounts."""
         return cls(
-            f"Account {sender!r} holds {money(balance)}, which is less than the {money(cents)} asked for."
+            f"Account {sender!r} holds {money(balance)}, which is less than the {money(cents)} "
+            "asked for."
         )
 
 
 class TooMuchContention(TransferError):
-    """Others kept the accounts changing or locked for too long; the same transfer may be tried again."""
+    """Other transfers kept the accounts changing or locked for too long; you may try again."""
 
 
 def account_key(account_id: str) -> str:
@@ -114,7 +115,8 @@ def check_request(sender: object, recipient: object, cents: object) -> None:
     # bool is an int in Python, and True cents is surely a mistake.
     if isinstance(cents, bool) or not isinstance(cents, int):
         raise InvalidTransfer(
-            f"The amount must be a whole number of cents (int), not {cents!r} ({type(cents).__name__})."
+            f"The amount must be a whole number of cents (int), not {cents!r} "
+            f"({type(cents).__name__})."
         )
     if cents <= 0:
         raise InvalidTransfer(f"The amount must be at least 1 cent, not {cents}.")

@@ -1,4 +1,4 @@
-"""The comparison page: start a run, watch or cancel it, read its story; earlier runs stay listed."""
+"""The comparison page: start, watch or cancel a run, read its story, and find earlier runs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ComparisonAdmin(_ModelAdmin):
         return redirect(LIST_PAGE)
 
     def start_view(self, request: HttpRequest) -> HttpResponse:
-        """By POST, start a run; by GET, show the form filled in from the address and start nothing."""
+        """By POST, start a run; by GET, show the form, filled in from the address."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         if request.method == "POST":

@@ -1,4 +1,6 @@
-"""Autocompletion over a sorted set, as in chapter 6 of "Redis in Action": with WATCH, and simplified by a lock.
+"""Autocompletion over a sorted set: with WATCH, as in the book, and simplified by a lock.
+
+The book is "Redis in Action", chapter 6.
 
 Names of a guild's members are lower-case letters. Two marks go around all names that begin with a
 prefix: what lies between their places is the answer. Today's ZRANGEBYLEX needs no marks; this is
@@ -37,7 +39,7 @@ def join_guild(conn: redis.Redis, guild: str, member: str) -> None:
 
 
 def complete_with_watch(conn: redis.Redis, guild: str, prefix: str) -> list[str]:
-    """Marks of our own, which others must leave out of their answers; start again if the set has changed."""
+    """Complete with marks of our own, which others leave out; start again after a change."""
     key = members_key(guild)
     # Others may look for the same prefix, so our marks need a name that nobody else has.
     start, end = (f"{mark}{uuid.uuid4()}" for mark in around(prefix))
@@ -58,7 +60,7 @@ def complete_with_watch(conn: redis.Redis, guild: str, prefix: str) -> list[str]
 
 
 def complete_with_lock(conn: redis.Redis, guild: str, prefix: str) -> list[str]:
-    """Nobody else changes the set, so there are no other marks, no second try, and nothing to leave out."""
+    """Complete while nobody else changes the set: no other marks, no second try."""
     key = members_key(guild)
     start, end = around(prefix)
     with redis_lock(key):

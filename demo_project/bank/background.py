@@ -1,4 +1,4 @@
-"""Experiments that run in the background one at a time, and their results, which Redis keeps for an hour."""
+"""Experiments that run in the background one at a time; Redis keeps their results for an hour."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ Show = Callable[[Found], None]
 
 @contextmanager
 def experiments_end() -> Iterator[None]:
-    """End the experiments of this process with the block: kill their processes, and give them a moment to clean up."""
+    """End the experiments of this process with the block.
+
+    This kills their processes, and gives them a moment to clean up.
+    """
     try:
         with actors_end():
             yield
@@ -64,7 +67,7 @@ def _call(call: Callable[[], R]) -> Future[R]:
 def keep(
     conn: redis.Redis, name: str, found: Found, run_id: uuid.UUID | None = None, under: str = ""
 ) -> uuid.UUID:
-    """Keep what an experiment found for an hour, and return the id that `find_experiment` knows it by.
+    """Keep what an experiment found for an hour, and return its id for `find_experiment`.
 
     Args:
         conn: Client of the server that keeps it.

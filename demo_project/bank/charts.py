@@ -19,21 +19,22 @@ FRONT = ("redis_lock", "optimistic", "watch_packed", "watch", "redis_lock_client
 MOST_DRAWN = 6
 
 EXPLANATIONS = {
-    "transfers_per_second": "Each mark is the median of the rounds. Its whiskers are the slowest and the "
-    "fastest round. Trips are those of a transfer that meets no conflict.",
+    "transfers_per_second": "Each mark is the median of the rounds. Its whiskers are the slowest "
+    "and the fastest round. Trips are those of a transfer that meets no conflict.",
     "p50_ms": "Half of the transfers take at most this long.",
-    "p99_ms": "99 of 100 transfers take at most this long. Waiters in a queue wait alike; a caller that "
-    "retries may have bad luck again and again.",
-    "retries_per_transfer": "How often a transfer started again, or asked for a lock again. A waiter in a "
-    "queue does not retry.",
-    "round_trips": "How often a transfer went to the Redis server and back, counted by the server. On a "
-    "slow network this decides.",
-    "fairness": "1 if all workers made the same number of transfers, 1/n if one of n made them all.",
+    "p99_ms": "99 of 100 transfers take at most this long. Waiters in a queue wait alike; a "
+    "caller that retries may have bad luck again and again.",
+    "retries_per_transfer": "How often a transfer started again, or asked for a lock again. A "
+    "waiter in a queue does not retry.",
+    "round_trips": "How often a transfer went to the Redis server and back, counted by the "
+    "server. On a slow network this decides.",
+    "fairness": "1 if all workers made the same number of transfers, 1/n if one of n made them "
+    "all.",
 }
 
 
 def charts_of(summaries: Summaries) -> list[dict[str, Any]]:
-    """One entry for each metric with a panel for each kind of accounts; nothing when nothing was measured."""
+    """One entry for each metric, with a panel for each kind of accounts; nothing without rounds."""
     charts = []
     for metric in METRICS:
         panels = [_panel(metric, accounts, summaries) for accounts in ACCOUNTS_LABELS]

@@ -1,4 +1,4 @@
-"""Crews: processes that start together, which live in the process of the site, and what they said."""
+"""Crews: processes that start together and live in the site's process, and what they said."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Crew:
         self.signal(who, signal.SIGKILL, "killed", "is killed")
 
     def signal(self, who: str, number: signal.Signals, kind: str = "", text: str = "") -> None:
-        """Send a member's process a signal, and note it as an event of this kind, if there is one."""
+        """Send a member's process a signal, and note it as an event of this kind, if any."""
         if self._has(who, "gone"):
             return
         if kind:

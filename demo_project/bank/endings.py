@@ -28,7 +28,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def one_line_endings() -> Iterator[None]:
-    """Turn signals and failures of the block into one line for standard error, and clean up before it.
+    """Turn signals and failures of the block into one line for standard error, after cleaning up.
 
     Raises:
         CommandError: The block was stopped by Ctrl-C, SIGTERM or a closed pipe, or a server did not

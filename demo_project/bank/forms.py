@@ -1,4 +1,4 @@
-"""The form that starts a comparison; an address can fill it in, so that a run can be repeated by a link."""
+"""The form that starts a comparison; an address can fill it in, so a link can repeat a run."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ class ComparisonForm(forms.Form):
             if plan.estimated_seconds > LONGEST_RUN_SECONDS:
                 minutes = plan.estimated_seconds / 60
                 raise forms.ValidationError(
-                    f"This would take {minutes:.0f} minutes, and {LONGEST_RUN_SECONDS // 60} are the most here. "
-                    "Take fewer rounds, or run it by manage.py compare."
+                    f"This would take {minutes:.0f} minutes, and {LONGEST_RUN_SECONDS // 60} are "
+                    "the most here. Take fewer rounds, or run it by manage.py compare."
                 )
             data["plan"] = plan
         return data
@@ -104,7 +104,10 @@ class ComparisonForm(forms.Form):
 
 
 def link_to_repeat(parameters: dict[str, Any]) -> str | None:
-    """The address of the form filled in with the parameters of a run; None if it takes longer than the page allows."""
+    """The address of the form filled in with a run's parameters.
+
+    None if the run would take longer than the page allows.
+    """
     try:
         if Plan.from_dict(parameters).estimated_seconds > LONGEST_RUN_SECONDS:
             return None

@@ -1,4 +1,7 @@
-"""Pages that keep themselves up to date, by the script of the locks' admin: no page loads again under a keyboard."""
+"""Pages that keep themselves up to date: no page loads again under a keyboard.
+
+The script of the locks' admin does it.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +108,10 @@ def answer(
 def begin(
     request: HttpRequest, start: Callable[[], object], front: str, found: str
 ) -> HttpResponse:
-    """Start something, and lead to the page `found` of what it returns; to `front` if it cannot be started."""
+    """Start something, and lead to its page `found`; to `front` if it cannot be started.
+
+    `found` takes what the start returns.
+    """
     try:
         return redirect(found, start())
     except (Busy, ActorFailed, OSError) as error:

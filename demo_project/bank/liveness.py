@@ -1,4 +1,4 @@
-"""Rows that a process keeps alive: whoever shares the database can tell whether that process still works on them."""
+"""Rows that a process keeps alive: others see in the database whether it still works on them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LivingRow(models.Model):
         return host == socket.gethostname() and not psutil.pid_exists(int(number or 0))
 
     def give_sign(self) -> None:
-        """Write that the process is alive, if it has not said so for a while; blocks for a statement."""
+        """Write that the process is alive, if it has not lately; blocks for a statement."""
         now = timezone.now()
         if self.seen is None or now - self.seen > timedelta(seconds=SIGN_SECONDS):
             self.seen = now

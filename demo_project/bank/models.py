@@ -1,4 +1,4 @@
-"""Comparisons of the transfer strategies, what each of their measurements found, and the demo that runs."""
+"""Comparisons of the strategies, what each of their measurements found, and the demo that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One demo for each database: a second one finds the first, and leaves its login and its runs alone."""
+"""One demo for each database: a second one finds the first, and leaves its login and runs alone."""
 
 from __future__ import annotations
 

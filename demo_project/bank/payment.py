@@ -94,7 +94,7 @@ def questions(order: Order) -> list[tuple[str, ...]]:
 
 
 def is_due(order: Order, answers: Sequence[Any]) -> bool:
-    """Check both accounts and do the order's work; False when this operation has moved its money already.
+    """Check both accounts and do the order's work; False if this operation has moved its money.
 
     Raises:
         UnknownAccount: One of the accounts does not exist.
@@ -119,7 +119,7 @@ def is_still_due(conn: redis.Redis, order: Order) -> bool:
 
 
 def moves(order: Order) -> list[tuple[str | int, ...]]:
-    """Return the commands of the transfer: the money, and the marker that says that it was moved."""
+    """Return the commands of the transfer: the money, and the marker that says it was moved."""
     return [
         ("HINCRBY", account_key(order.sender), FIELD, -order.cents),
         ("HINCRBY", account_key(order.recipient), FIELD, order.cents),

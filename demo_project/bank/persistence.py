@@ -17,8 +17,8 @@ def no_own_server() -> str:
     if getattr(settings, "BANK_OWNS_SERVER", False):
         return ""
     return (
-        "It changes how the server writes to its disk, which only a server of the demo's own allows. "
-        "Leave REDIS_URL out."
+        "It changes how the server writes to its disk, which only a server of the demo's own "
+        "allows. Leave REDIS_URL out."
     )
 
 
@@ -30,7 +30,9 @@ class Persistence:
         self._on_disk = False
 
     def switch(self, *, on_disk: bool) -> None:
-        """Have the server write each change to its disk before it answers, or nothing; blocks until it does.
+        """Have the server write each change to its disk before it answers, or write nothing.
+
+        Blocks until the server does so.
 
         Raises:
             RuntimeError: The server did not begin to write in time.

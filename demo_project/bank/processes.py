@@ -43,7 +43,7 @@ _over = threading.Event()
 
 @contextmanager
 def actors_end() -> Iterator[None]:
-    """Kill all actors of this process when the block ends, and let no other thread start one after that."""
+    """Kill all actors of this process when the block ends, and let no thread start one later."""
     _over.clear()
     try:
         yield

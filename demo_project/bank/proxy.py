@@ -42,7 +42,7 @@ class _End:
         return bool(self._rest)
 
     def receive(self) -> bytes | None:
-        """What has come; nothing if the other side has hung up, None if it did not come after all."""
+        """What has come; nothing if the other side has hung up, None if nothing came after all."""
         try:
             return self._socket.recv(_CHUNK)
         except (BlockingIOError, ssl.SSLWantReadError):

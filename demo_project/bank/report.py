@@ -29,7 +29,10 @@ from .strategies import ROWS_NOTE, STRATEGIES, Kind, durability_of, named_method
 
 BOOK_COLUMNS = ("lock", "clients", "tries", "acquires", "±", "+/-", "book:", "acquires", "+/-")
 BOOK_TITLE = 'Table 11.2 of "Redis in Action", tries and acquires in 10 s, beside the book'
-BOOK_NOTE = "+/-: acquires beside the original lock. = no difference; ? not decided, as the rounds disagree or are too few."
+BOOK_NOTE = (
+    "+/-: acquires beside the original lock. = no difference; ? not decided, as the rounds "
+    "disagree or are too few."
+)
 _WORDS = {"strategy", "money", "lock"}
 LINE = 80
 MOST_COLUMNS = 4
@@ -39,7 +42,7 @@ Cells = tuple[str, ...]
 
 
 def report(comparison: Comparison, style: Style) -> Iterator[str]:
-    """Yield the lines of a table for each kind of accounts, the verdict, and Table 11.2 if it was measured."""
+    """Yield a table's lines for each kind of accounts, the verdict, and Table 11.2 if measured."""
     summaries = summarise_rounds(comparison.measurements.all())
     book = [row.cells for row in rows_of(comparison.book_table)]
     if book:
@@ -78,7 +81,10 @@ def _accounts(accounts: str, table: dict[tuple[int, str], Summary], style: Style
             "ok" if money.conserved else "WRONG",
         )
         rows.append(row)
-    title = f"{accounts}: {ACCOUNTS[accounts]:,} accounts, transfers/s by workers; trips and p99 with {most}"
+    title = (
+        f"{accounts}: {ACCOUNTS[accounts]:,} accounts, transfers/s by workers; trips and p99 with "
+        f"{most}"
+    )
     groups = [durability_of(row[0]).value for row in rows]
     for line in _table(title, columns, rows, groups):
         yield style.ERROR(line) if "WRONG" in line else line
@@ -93,8 +99,8 @@ def _notes(summaries: Summaries) -> Iterator[str]:
     if summaries:
         yield f"Methods: {named_methods(name for _, _, name in summaries)}."
         yield (
-            "trips: round trips to Redis for a transfer; - where none is made. Compare rates only within a "
-            "group: the groups differ in what survives a crash."
+            "trips: round trips to Redis for a transfer; - where none is made. Compare rates only "
+            "within a group: the groups differ in what survives a crash."
         )
     kinds = {STRATEGIES[name].kind for _, _, name in summaries if name in STRATEGIES}
     if Kind.ROWS in kinds:
@@ -104,7 +110,10 @@ def _notes(summaries: Summaries) -> Iterator[str]:
 def _table(
     title: str, columns: Cells, rows: Sequence[Cells], groups: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yield a title, aligned columns, and an empty line; `groups` names the group of each row, above its first one."""
+    """Yield a title, aligned columns, and an empty line.
+
+    `groups` names the group of each row, above its first one.
+    """
     shown = [TableColumn(name, is_number=name not in _WORDS) for name in columns]
     lines = drawn(shown, rows)
     yield title

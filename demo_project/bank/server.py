@@ -27,7 +27,7 @@ class CannotMeasure(Exception):
 
 @contextmanager
 def bank_server() -> Iterator[None]:
-    """Have a server and a database while the block runs; ``REDIS_URL`` names one that is there already.
+    """Have a server and a database while the block runs; ``REDIS_URL`` names a server to use.
 
     Raises:
         CommandError: There is no server binary, or it did not start.
@@ -115,7 +115,7 @@ def _end_is_told(conn: redis.Redis) -> Iterator[None]:
 
 
 def point_everything_at(url: str) -> None:
-    """Let this process, and the worker processes it starts, use the server; before their first connection."""
+    """Let this process and its workers use the server; call it before their first connection."""
     os.environ["REDIS_URL"] = url
     settings.REDIS_URL = url
     # In place, before the first use, so that Django's cache handler sees it as well.

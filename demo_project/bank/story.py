@@ -87,7 +87,7 @@ def _tabs(comparison: Comparison | None, charts: list[dict[str, Any]]) -> list[d
 
 
 def _no_fourth_lock(comparison: Comparison | None) -> str:
-    """Which servers could show the fourth lock of Table 11.2; "" if it is shown, or the table is not."""
+    """Which servers could show the fourth lock of Table 11.2; "" if it is shown, or no table is."""
     locks = {row["lock"] for row in comparison.book_table} if comparison else set()
     return NO_FOURTH_LOCK if locks and TWO_COMMANDS not in locks else ""
 

@@ -1,4 +1,4 @@
-"""The table of strategies: every way to move money, in a sentence, with the code that the page shows.
+"""The table of strategies: every way to move money, in a sentence, with the code the page shows.
 
 A new strategy is one entry of ``STRATEGIES``; commands, forms, the comparison and its page take it
 from here.
@@ -106,8 +106,8 @@ _IN_MEMORY = (
     Strategy(
         name="redis_lock",
         label="redis_lock packed",
-        text="Locks both accounts in one step, waits in a queue until they are handed on, reads with the "
-        "acquire, and writes with the release.",
+        text="Locks both accounts in one step, waits in a queue until they are handed on, reads "
+        "with the acquire, and writes with the release.",
         kind=Kind.LOCK,
         round_trips=2,
         transfer=explicit_lock,
@@ -116,8 +116,8 @@ _IN_MEMORY = (
     Strategy(
         name="optimistic",
         label="optimistic",
-        text="The library watches the accounts and reads them in one packet, and starts again if anybody changed "
-        "them. It applies the transfer once even if a reply is lost.",
+        text="The library watches the accounts and reads them in one packet, and starts again if "
+        "anybody changed them. It applies the transfer once even if a reply is lost.",
         kind=Kind.OPTIMISTIC,
         round_trips=2,
         transfer=optimistic_transaction,
@@ -126,8 +126,8 @@ _IN_MEMORY = (
     Strategy(
         name="watch_packed",
         label="WATCH packed",
-        text="WATCH and the reads travel in one packet and MULTI to EXEC in another, on redis-py's own "
-        "connection. An optimistic transaction cannot cost less in Python.",
+        text="WATCH and the reads travel in one packet and MULTI to EXEC in another, on "
+        "redis-py's own connection. An optimistic transaction cannot cost less in Python.",
         kind=Kind.OPTIMISTIC,
         round_trips=2,
         transfer=watch_packed,
@@ -136,8 +136,8 @@ _IN_MEMORY = (
     Strategy(
         name="watch",
         label="WATCH by hand",
-        text="WATCH, the reads, then MULTI and EXEC on a pipeline of redis-py, as the book writes it: one "
-        "round trip for each step.",
+        text="WATCH, the reads, then MULTI and EXEC on a pipeline of redis-py, as the book writes "
+        "it: one round trip for each step.",
         kind=Kind.OPTIMISTIC,
         round_trips=5,
         transfer=watch_by_hand,
@@ -146,8 +146,8 @@ _IN_MEMORY = (
     Strategy(
         name="redis_lock_client",
         label="redis_lock, redis-py client",
-        text="Locks both accounts in one step, and reads and writes with a redis-py client meanwhile. Code that "
-        "talks to anything else inside the lock does the same.",
+        text="Locks both accounts in one step, and reads and writes with a redis-py client "
+        "meanwhile. Code that talks to anything else inside the lock does the same.",
         kind=Kind.LOCK,
         round_trips=4,
         transfer=plain_lock,
@@ -156,8 +156,8 @@ _IN_MEMORY = (
     Strategy(
         name="redis_py",
         label="redis-py's Lock",
-        text="Acquires redis-py's lock for each account, and asks again every 100 ms, its default, while "
-        "somebody else holds one.",
+        text="Acquires redis-py's lock for each account, and asks again every 100 ms, its "
+        "default, while somebody else holds one.",
         kind=Kind.LOCK,
         round_trips=6,
         transfer=redis_py_lock,
@@ -166,8 +166,8 @@ _IN_MEMORY = (
     Strategy(
         name="book_lua",
         label="Book: Lua lock",
-        text="Acquires the second lock of “Redis in Action” for each account: one script acquires, one "
-        "releases, and a waiter asks again every millisecond.",
+        text="Acquires the second lock of “Redis in Action” for each account: one script "
+        "acquires, one releases, and a waiter asks again every millisecond.",
         kind=Kind.LOCK,
         round_trips=6,
         transfer=partial(book_lock, book_locks.lua_lock),
@@ -176,8 +176,8 @@ _IN_MEMORY = (
     Strategy(
         name="book_setnx",
         label="Book: SETNX lock",
-        text="Acquires the first lock of “Redis in Action” for each account, with SETNX and EXPIRE; a waiter "
-        "asks again every millisecond.",
+        text="Acquires the first lock of “Redis in Action” for each account, with SETNX and "
+        "EXPIRE; a waiter asks again every millisecond.",
         kind=Kind.LOCK,
         round_trips=12,
         transfer=partial(book_lock, book_locks.setnx_lock),
@@ -186,8 +186,8 @@ _IN_MEMORY = (
     Strategy(
         name="script",
         label="One Lua script",
-        text="Checks and moves inside the server, where nothing comes between: the limit, for work that "
-        "needs nothing but data of one server.",
+        text="Checks and moves inside the server, where nothing comes between: the limit, for "
+        "work that needs nothing but data of one server.",
         kind=Kind.LIMIT,
         round_trips=1,
         transfer=one_script,
@@ -196,8 +196,8 @@ _IN_MEMORY = (
     Strategy(
         name="unprotected",
         label="No locking (unsafe)",
-        text="Reads both balances and writes new ones without a lock. Of two transfers at once, one "
-        "overwrites the other, and money is lost or made up.",
+        text="Reads both balances and writes new ones without a lock. Of two transfers at once, "
+        "one overwrites the other, and money is lost or made up.",
         kind=Kind.WARNING,
         round_trips=4,
         transfer=unprotected,
@@ -211,7 +211,8 @@ def _on_disk(strategy: Strategy) -> Strategy:
         strategy,
         name=f"{strategy.name}_aof",
         label=f"{strategy.label}, AOF",
-        text=f"The same as {strategy.label}, on a server that writes each change to its disk before it answers.",
+        text=f"The same as {strategy.label}, on a server that writes each change to its disk "
+        "before it answers.",
         durability=Durability.AOF,
         unavailable=no_own_server,
     )
@@ -245,29 +246,29 @@ _IN_ROWS = (
     _in_rows(
         "rows_db",
         "database locks",
-        "SELECT FOR UPDATE locks the rows of both accounts until COMMIT; SQLite, which has no row locks, "
-        "locks the whole database with BEGIN IMMEDIATE.",
+        "SELECT FOR UPDATE locks the rows of both accounts until COMMIT; SQLite, which has no row "
+        "locks, locks the whole database with BEGIN IMMEDIATE.",
         database_locks,
     ),
     _in_rows(
         "rows_redis",
         "lock_rows",
-        "Locks the rows of both accounts on Redis, as SELECT FOR UPDATE would on any database. It verifies "
-        "the locks before COMMIT, and releases them after it.",
+        "Locks the rows of both accounts on Redis, as SELECT FOR UPDATE would on any database. It "
+        "verifies the locks before COMMIT, and releases them after it.",
         row_locks,
     ),
     _in_rows(
         "rows_fenced",
         "fenced writes",
-        "Locks on Redis stand around the transaction, and the rows keep the fencing token of the last "
-        "hold. So a holder that lost its locks unnoticed cannot write.",
+        "Locks on Redis stand around the transaction, and the rows keep the fencing token of the "
+        "last hold. So a holder that lost its locks unnoticed cannot write.",
         fenced_writes,
     ),
 )
 
 ROWS_NOTE = (
-    "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE. The database runs one at a time, whatever "
-    "else is locked on Redis."
+    "On SQLite, each transaction over rows begins with BEGIN IMMEDIATE. The database runs one at a "
+    "time, whatever else is locked on Redis."
 )
 """What to know of all strategies over rows, wherever their figures are shown."""
 
@@ -280,7 +281,7 @@ def label_of(name: str) -> str:
 
 
 def named_methods(names: Iterable[str] = STRATEGIES) -> str:
-    """The name of each strategy, or of some of them, and its label where that is another one, as a text."""
+    """The name of each strategy, or of some, with its label where that differs, as a text."""
     labels = {name: label_of(name) for name in names}
     return ", ".join(
         name if name == label else f"{name} ({label})" for name, label in labels.items()
@@ -288,7 +289,7 @@ def named_methods(names: Iterable[str] = STRATEGIES) -> str:
 
 
 def durability_of(name: str) -> Durability:
-    """What survives a crash with a strategy; in memory if the strategy is no longer in the table."""
+    """What survives a crash with a strategy; in memory if the table has the strategy no longer."""
     return STRATEGIES[name].durability if name in STRATEGIES else Durability.MEMORY
 
 

@@ -47,7 +47,7 @@ _LONGEST_PAUSE = 0.002
 
 
 def optimistic_transaction(conn: redis.Redis, order: Order) -> Receipt:
-    """Say what to read and what to write; the library watches, starts again, and applies it once."""
+    """Say what to read and write; the library watches, starts again, and applies it once."""
     sender, recipient = account_key(order.sender), account_key(order.recipient)
     this_call, attempts = uuid.uuid4().hex, 0
 
@@ -80,7 +80,7 @@ def optimistic_transaction(conn: redis.Redis, order: Order) -> Receipt:
 
 
 def watch_by_hand(conn: redis.Redis, order: Order) -> Receipt:
-    """WATCH both accounts, check, and write only if nobody else wrote meanwhile; start again otherwise."""
+    """WATCH both accounts, check, and write only if nobody else wrote meanwhile, or start again."""
     sender, recipient = account_key(order.sender), account_key(order.recipient)
     with conn.pipeline(transaction=True) as pipe:
         for attempt in range(MAX_ATTEMPTS):
@@ -106,7 +106,7 @@ def watch_by_hand(conn: redis.Redis, order: Order) -> Receipt:
 
 
 def watch_packed(conn: redis.Redis, order: Order) -> Receipt:
-    """The same in two packets, on a connection of redis-py's pool: WATCH and the reads, then MULTI to EXEC."""
+    """The same in two packets on redis-py's pool: WATCH and the reads, then MULTI to EXEC."""
     watched = ("WATCH", account_key(order.sender), account_key(order.recipient), order.marker)
     link = conn.connection_pool.get_connection()
     try:
@@ -152,7 +152,7 @@ def plain_lock(conn: redis.Redis, order: Order) -> Receipt:
 
 
 def explicit_lock(_conn: redis.Redis, order: Order) -> Receipt:
-    """Hold the locks of both accounts; the reads travel with the acquire, the writes with the release."""
+    """Hold both accounts' locks; the reads travel with the acquire, the writes with the release."""
     accounts = (account_key(order.sender), account_key(order.recipient))
     try:
         with redis_lock(*accounts, wait=order.wait_seconds, read=questions(order)) as hold:
@@ -198,7 +198,7 @@ def book_lock(lock: BookLock, conn: redis.Redis, order: Order) -> Receipt:
 
 
 def redis_py_lock(conn: redis.Redis, order: Order) -> Receipt:
-    """The same with redis-py's own lock, whose waiters ask every 100 ms unless they are told otherwise."""
+    """The same with redis-py's own lock, whose waiters ask every 100 ms by default."""
     first, second = (f"lock:{account_key(one)}" for one in sorted((order.sender, order.recipient)))
     locks = [
         CountingLock(conn, name, timeout=LEASE_SECONDS, blocking_timeout=order.wait_seconds)
@@ -227,7 +227,8 @@ class CountingLock(redis.lock.Lock):
 
 def _kept_changing(order: Order) -> TooMuchContention:
     return TooMuchContention(
-        f"Accounts {order.sender!r} and {order.recipient!r} kept changing: gave up after {MAX_ATTEMPTS} attempts."
+        f"Accounts {order.sender!r} and {order.recipient!r} kept changing: gave up after "
+        f"{MAX_ATTEMPTS} attempts."
     )
 
 
@@ -239,5 +240,6 @@ def _pause(attempt: int) -> None:
 
 def _contended(order: Order) -> TooMuchContention:
     return TooMuchContention(
-        f"Accounts {order.sender!r} and {order.recipient!r} stayed locked for {order.wait_seconds:.0f} s."
+        f"Accounts {order.sender!r} and {order.recipient!r} stayed locked for "
+        f"{order.wait_seconds:.0f} s."
     )

@@ -1,4 +1,4 @@
-"""The two locks of "Redis in Action", after their algorithms, and the one that today's servers make possible.
+"""The two locks of "Redis in Action", and the one that today's servers make possible.
 
 The book has SETNX with EXPIRE, and Lua. Its author wished for a command that deletes a key with a
 certain value. Redis 8.4 and Valkey 9.0 have one, so SET with NX and PX acquires, and that command
@@ -93,7 +93,7 @@ def lua_lock(
 def two_commands_lock(
     conn: redis.Redis, name: str, wait: float = 10, lease: float = 10, *, command: str = "DELEX"
 ) -> Iterator[BookHold]:
-    """One command to acquire, SET with NX and PX, and `command` of ``COMPARE_AND_DELETE`` to release.
+    """Acquire by one command, SET with NX and PX; release by `command` of ``COMPARE_AND_DELETE``.
 
     Raises:
         LockTimeout: Somebody else held the lock for ``wait`` seconds.

@@ -23,5 +23,8 @@ def one_server(using: str | None) -> redis.Redis:
     client = client_of(using)
     if isinstance(client, redis.Redis):
         return client
-    msg = "a benchmark compares locks on one server: name one of the cluster's nodes, or another server, by --using"
+    msg = (
+        "a benchmark compares locks on one server: name one of the cluster's nodes, or another "
+        "server, by --using"
+    )
     raise ImproperlyConfigured(msg)

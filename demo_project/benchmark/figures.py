@@ -81,7 +81,7 @@ def summarise(slices: Sequence[Sequence[WorkerReport]], commands: int) -> Figure
 
 @dataclass(frozen=True)
 class Comparison:
-    """The figures of one lock with so many clients, beside those of the original lock and of the book.
+    """The figures of one lock with so many clients, beside the original lock's and the book's.
 
     Attributes:
         lock: The key of the lock.
@@ -156,7 +156,7 @@ def percentile(ascending: Sequence[float], percent: float) -> float:
 
 
 def jain_index(shares: Iterable[float]) -> float:
-    """Return Jain's fairness index: 1 if all shares are equal, 1/n if one has all, 0 if nobody has any."""
+    """Return Jain's fairness index: 1 if all are equal, 1/n if one has all, 0 if all are 0."""
     all_shares = list(shares)
     squares = sum(share * share for share in all_shares)
     return sum(all_shares) ** 2 / (len(all_shares) * squares) if squares else 0.0

@@ -18,7 +18,7 @@ from django.db import connections
 
 
 def main(module: str, *ends: int) -> None:
-    """Run ``main()`` of `module` in one process for each two of `ends`; block until all have ended."""
+    """Run ``main()`` of `module` in a process for each two of `ends`; block until all end."""
     django.setup()
     worker = import_module(module)
     # What a project does at its start must not be said by each of them, or be shared.

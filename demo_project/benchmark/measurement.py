@@ -1,4 +1,4 @@
-"""One run of the benchmark: alone on its names, in slices and turn by turn, leaving nothing behind."""
+"""One run of the benchmark: alone on its names, in slices, in turn, and leaving nothing behind."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ def _refuse_keys(client: redis.Redis, subjects: Sequence[Subject]) -> None:
     if found:
         msg = (
             f"There are keys of the names that the benchmark uses: {', '.join(found)}. If they are "
-            "left of one that was killed, they go within 10 s; otherwise delete them or use another server."
+            "left of one that was killed, they go within 10 s; otherwise delete them or use "
+            "another server."
         )
         raise KeysInTheWay(msg)
 

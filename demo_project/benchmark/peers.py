@@ -1,4 +1,4 @@
-"""How the locks of other libraries are taken, each as its documentation shows it, and how often they ask."""
+"""How locks of other libraries are taken, as their documentation shows, and how often they ask."""
 
 from __future__ import annotations
 

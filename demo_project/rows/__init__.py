@@ -1,1 +1,1 @@
-"""The same bank over Django models: accounts are rows, and transfers are transactions of the database."""
+"""The same bank over Django models: accounts are rows, transfers are database transactions."""

@@ -8,7 +8,7 @@ from redis_locks.fencing import FencedModel
 
 
 class Account(FencedModel):
-    """An account with its balance in whole cents; no rule of the database keeps it from being overdrawn."""
+    """An account with its balance in whole cents; no rule of the database forbids an overdraft."""
 
     name = models.CharField(max_length=100, primary_key=True)
     cents = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""Ways to move money between two rows: with the database's locks, with locks on Redis, and fenced."""
+"""Ways to move money between two rows: by the database's locks, by locks on Redis, and fenced."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _CONTENTION = {"55P03", "40P01", "40001"}
 
 
 def database_locks(_conn: redis.Redis, order: Order) -> Receipt:
-    """Let the database lock both rows until COMMIT; SQLite locks itself, from BEGIN IMMEDIATE on."""
+    """Let the database lock both rows until COMMIT; SQLite locks itself, from BEGIN IMMEDIATE."""
     with contention_of(order), atomic():
         return move(order, both(order).select_for_update())
 
 
 def row_locks(_conn: redis.Redis, order: Order) -> Receipt:
-    """Lock both rows on Redis until COMMIT, as SELECT FOR UPDATE would; just before it, see that they still are."""
+    """Lock both rows on Redis until COMMIT, as SELECT FOR UPDATE would, and verify just before."""
     with contention_of(order), atomic(), lock_rows(both(order), wait=order.wait_seconds) as rows:
         return move(order, rows)
 
 
 def fenced_writes(_conn: redis.Redis, order: Order) -> Receipt:
-    """Hold locks on Redis around the transaction, in which the rows refuse whoever lost these locks."""
+    """Hold locks on Redis around the transaction; the rows refuse a holder that has lost them."""
     locks = redis_lock(*lock_names(order), wait=order.wait_seconds)
     with contention_of(order), locks as hold, atomic():
         # Before they are read: from here on, no older hold can write them.
@@ -48,7 +48,7 @@ def fenced_writes(_conn: redis.Redis, order: Order) -> Receipt:
 
 
 def move(order: Order, rows: Iterable[Account], hold: Hold | None = None) -> Receipt:
-    """Check and move, in the transaction that is open, and note the operation, so that it is done once."""
+    """Check and move in the open transaction, and note the operation, so that it is done once."""
     found = {row.name: row for row in rows}
     for name in (order.sender, order.recipient):
         if name not in found:

@@ -16,7 +16,7 @@ ROWS, ROWS_ON_REDIS = "rows_db", "rows_redis"
 
 @dataclass(frozen=True)
 class Answer:
-    """One question, what to use in general, and what the run's figures say; the latter may be empty."""
+    """One question, what to use in general, and what the run's figures say, which may be empty."""
 
     question: str
     general: str
@@ -47,8 +47,8 @@ def _of_work(summaries: Summaries) -> str:
         return ""
     mine, theirs = (1 + (one.median(RETRIES) or 0.0) for one in pair)
     return (
-        f"On hot accounts with {_workers(pair[0])}, {pair[1].label} did the work {theirs:.1f} times for each transfer, "
-        f"and {pair[0].label} {mine:.1f} times."
+        f"On hot accounts with {_workers(pair[0])}, {pair[1].label} did the work {theirs:.1f} "
+        f"times for each transfer, and {pair[0].label} {mine:.1f} times."
     )
 
 
@@ -73,39 +73,42 @@ def _of_late_writes(summaries: Summaries) -> str:
 _ALL: tuple[tuple[str, str, Callable[[Summaries], str]], ...] = (
     (
         "Is all the data on one Redis server?",
-        "If it is, every way on this page works. One Lua script is enough where the server can decide alone. If it is "
-        "not, use redis_lock: WATCH and scripts see one server only.",
+        "If it is, every way on this page works. One Lua script is enough where the server can "
+        "decide alone. If it is not, use redis_lock: WATCH and scripts see one server only.",
         _of_one_server,
     ),
     (
         "Are conflicts rare?",
-        "If they are, use optimistic: nobody waits. If they are common, it starts again and again, and some "
-        "transfers take long. With redis_lock, waiters get their turn once, in order.",
+        "If they are, use optimistic: nobody waits. If they are common, it starts again and "
+        "again, and some transfers take long. With redis_lock, waiters get their turn once, in "
+        "order.",
         _of_conflicts,
     ),
     (
         "Does it have side effects, or slow work inside?",
-        "Use redis_lock. An optimistic transaction runs the work again after each conflict: an email would be sent "
-        "twice, and slow work meets more conflicts.",
+        "Use redis_lock. An optimistic transaction runs the work again after each conflict: an "
+        "email would be sent twice, and slow work meets more conflicts.",
         _of_work,
     ),
     (
         "Is the data in database rows?",
-        "In one database and a short transaction, use select_for_update. Use lock_rows for several databases or one "
-        "without row locks, and redis_lock with fenced rows for work that outlives a transaction.",
+        "In one database and a short transaction, use select_for_update. Use lock_rows for "
+        "several databases or one without row locks, and redis_lock with fenced rows for work "
+        "that outlives a transaction.",
         _of_rows,
     ),
     (
         "Is a late write dangerous?",
-        "Write by hold.commit: the server refuses it if the lock was lost. EXEC is refused in the same way if a watched "
-        "key has changed. Where the data is elsewhere, have it check the fencing token.",
+        "Write by hold.commit: the server refuses it if the lock was lost. EXEC is refused in the "
+        "same way if a watched key has changed. Where the data is elsewhere, have it check the "
+        "fencing token.",
         _of_late_writes,
     ),
 )
 
 
 def _against(summaries: Summaries, one: str, other: str, accounts: str) -> str:
-    """What the rounds say of two methods with the most workers; "" if there are too few rounds to say anything."""
+    """What the rounds say of two methods with the most workers; "" if there are too few rounds."""
     pair = _pair(summaries, one, other, accounts)
     return " ".join(_told(*pair, THROUGHPUT)) if pair else ""
 

@@ -1,4 +1,4 @@
-"""Table 11.2 of "Redis in Action" within a run: the book's two locks, one of two commands, and ours."""
+"""Table 11.2 of "Redis in Action" within a run: the book's two, one of two commands, and ours."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ IN_SENTENCES = {
 }
 
 NO_FOURTH_LOCK = (
-    "A fourth lock of two commands, SET NX PX and compare-and-delete, is not shown: the server has no such command. "
-    f"{WHO_COMPARES}"
+    "A fourth lock of two commands, SET NX PX and compare-and-delete, is not shown: the server has "
+    f"no such command. {WHO_COMPARES}"
 )
 
 
@@ -55,7 +55,9 @@ def locks_on(conn: redis.Redis) -> tuple[str, ...]:
 
 
 def benchmark_of(locks: Sequence[str], seconds: float, rounds: int, url: str = "") -> Contest:
-    """Return what is to be measured: each lock with each number of processes, for so many seconds in each round.
+    """Return what is to be measured: each lock with each number of processes.
+
+    `seconds` are those of each lock in each round.
 
     It measures the server at `url`, or else the bank's.
     """
@@ -146,7 +148,7 @@ def rows_of(table: Iterable[Mapping[str, Any]]) -> list[TableRow]:
 
 
 def sentences_of(table: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What the rounds say of the locks, in a sentence for each pair, and what the book says; [] without a table."""
+    """What the rounds say of each pair of locks, and what the book says; [] without a table."""
     rows = list(table)
     found = [_sentence(rows, *pair) for pair in PAIRS]
     return [*filter(None, found), *_of_the_book(rows)]

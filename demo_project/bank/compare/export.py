@@ -28,7 +28,7 @@ _FIELDS = [
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:
-    """Everything that is known of a run, in JSON's types: parameters, machine, medians, findings, each round."""
+    """Everything known of a run in JSON's types: parameters, machine, medians, findings, rounds."""
     rows = list(comparison.measurements.all())
     summaries = summarise_rounds(rows)
     return {

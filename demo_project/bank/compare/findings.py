@@ -1,4 +1,4 @@
-"""What a run found, in sentences; each is worded from the figures and says so where these do not tell."""
+"""What a run found, in sentences; each is worded from the figures, or says what they don't tell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUSY_PERCENT = 25
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence; ``main`` ones belong to the story, the others to who wants to know everything."""
+    """One sentence; ``main`` ones belong to the story, the others are for the curious."""
 
     topic: str
     text: str
@@ -26,7 +26,7 @@ class Finding:
 
 
 def findings_of(summaries: Summaries, busy_percent: float = 0) -> list[Finding]:
-    """Everything that can be said of a run, the most important first; empty when nothing was measured.
+    """Everything that can be said of a run, the most important first; empty without rounds.
 
     Args:
         summaries: The rounds, put together.
@@ -43,7 +43,7 @@ def findings_of(summaries: Summaries, busy_percent: float = 0) -> list[Finding]:
 
 
 def crossovers_of(summaries: Summaries) -> list[Crossover]:
-    """Where each optimistic strategy is better than each lock of the same durability, by kind of accounts."""
+    """Where optimistic strategies beat locks of the same durability, by kind of accounts."""
     kinds = sorted({accounts for accounts, _, _ in summaries})
     found = (
         cross(summaries, kind, one, other, THROUGHPUT)
@@ -70,7 +70,10 @@ def _money(summaries: Summaries) -> Iterator[Finding]:
     money = money_of(row for found in safe for row in found.rows)
     if safe and money.conserved:
         count = f"{money.measurements:,}"
-        text = f"The safe strategies conserved the money to the cent in {count} of {count} measurements."
+        text = (
+            f"The safe strategies conserved the money to the cent in {count} of {count} "
+            "measurements."
+        )
         yield Finding("money", text)
     elif safe:
         wrong = sorted({found.label for found in safe if not found.money.conserved})
@@ -96,7 +99,10 @@ def _money(summaries: Summaries) -> Iterator[Finding]:
                 ),
             )
     if money.overdrafts:
-        text = f"The safe strategies correctly refused {money.prevented:,} of {money.overdrafts:,} overdrafts."
+        text = (
+            f"The safe strategies correctly refused {money.prevented:,} of {money.overdrafts:,} "
+            "overdrafts."
+        )
         yield Finding("overdrafts", text)
 
 
@@ -115,7 +121,8 @@ def _doubts(summaries: Summaries, busy_percent: float) -> Iterator[Finding]:
     if rounds < LEAST_ROUNDS:
         yield Finding(
             "noise",
-            f"Each measurement was made {_times(rounds)}. So nothing is decided: that takes {LEAST_ROUNDS} rounds.",
+            f"Each measurement was made {_times(rounds)}. So nothing is decided: that takes "
+            f"{LEAST_ROUNDS} rounds.",
         )
 
 
@@ -145,7 +152,10 @@ def describe_crossover(found: Crossover) -> str:
 
 @dataclass(frozen=True)
 class Order:
-    """The safe strategies of one durability by one metric, with so many workers on one kind of accounts; the best first."""
+    """The safe strategies of one durability by one metric, the best first.
+
+    Compared with so many workers on one kind of accounts.
+    """
 
     metric: Metric
     durability: Durability
@@ -155,7 +165,10 @@ class Order:
 
 
 def orders_of(summaries: Summaries) -> Iterator[Order]:
-    """All orders that the rounds are enough for; none by fairness, whose bound of 1 leaves too little to be ahead by."""
+    """All orders that the rounds are enough for.
+
+    None by fairness, whose bound of 1 leaves too little to be ahead by.
+    """
     places_of = dict.fromkeys(
         (durability_of(name), kind, count) for kind, count, name in summaries if _is_safe(name)
     )

@@ -1,4 +1,7 @@
-"""The gate that every statement passes which sets one thing above another: three words, by the rounds of both."""
+"""Judges whether one method is ahead of another, in one of three words, by the rounds of both.
+
+Every statement that sets one thing above another passes this gate.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,7 @@ class Judgement:
 def judge(
     mine: Mapping[int, float], theirs: Mapping[int, float], *, less_is_better: bool = False
 ) -> Judgement:
-    """Compare the one with the other, round by round, so that a change of the machine's load meets both.
+    """Compare one method with another, round by round, so that the machine's load meets both.
 
     No difference: in each round the two are within 10 %. Better: the one won each round, and its
     lead in the median is greater than the spread. The spread is half the way from its worst round

@@ -30,7 +30,10 @@ _SQLITE_SYNCHRONOUS = ("OFF", "NORMAL", "FULL", "EXTRA")
 
 
 def describe_versions(measured: MeasuredServer) -> dict[str, Any]:
-    """Server, libraries and machine, each in a few words; blocks for a moment to see how busy others are."""
+    """Server, libraries and machine in a few words each.
+
+    Blocks for a moment to see how busy other programs are.
+    """
     conn = measured.conn
     info = conn.info("server")
     valkey = info.get("valkey_version")

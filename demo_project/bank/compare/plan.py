@@ -29,7 +29,7 @@ OVERHEAD_SECONDS = 0.15
 
 @dataclass(frozen=True)
 class Cell:
-    """One measurement: a strategy, a number of workers, ``hot`` or ``spread`` accounts, and the round."""
+    """One measurement: a strategy, a number of workers, ``hot`` or ``spread`` accounts, a round."""
 
     strategy: str
     workers: int
@@ -101,7 +101,10 @@ class Plan:
         return turns_of(self.table_locks, self.table_seconds, self.rounds)
 
     def steps(self) -> Iterator[TableTurn | Cell]:
-        """Everything in the order in which it runs: the table first, so that what is in its way is told at once."""
+        """Everything in the order in which it runs.
+
+        The table comes first, so that the caller learns at once what is in its way.
+        """
         yield from self.turns()
         yield from self.cells()
 

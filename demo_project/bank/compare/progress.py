@@ -17,7 +17,7 @@ TRUST_SECONDS = 20
 
 
 def progress_of(comparison: Comparison) -> dict[str, Any]:
-    """The state of a run in JSON's types, and in words; ``seconds_left`` is None unless it is running."""
+    """A run's state in JSON's types and in words; ``seconds_left`` is None unless it is running."""
     running = comparison.status == Comparison.Status.RUNNING
     plan = _plan_of(comparison) if running else None
     seconds = seconds_left(comparison, plan) if plan else None
@@ -36,7 +36,10 @@ def progress_of(comparison: Comparison) -> dict[str, Any]:
 
 
 def seconds_left(comparison: Comparison, plan: Plan) -> int:
-    """What the steps still to do will take: as planned at first, then more and more as the ones done did."""
+    """What the steps still to do will take.
+
+    The estimate follows the plan at first, then more and more the steps already done.
+    """
     elapsed = (timezone.now() - comparison.started).total_seconds() if comparison.measured else 0
     rest = plan.estimated_seconds_after(comparison.measured)
     done = plan.estimated_seconds - rest

@@ -15,7 +15,7 @@ def compare(one: Summary, other: Summary, metric: Metric) -> Judgement:
 
 
 def compare_work(one: Summary, other: Summary) -> Judgement:
-    """What the rounds say of how often the work was done for each transfer, of which less is better."""
+    """What the rounds say of how often each transfer's work was done, of which less is better."""
     mine, theirs = (
         {number: 1 + retries for number, retries in found.values(RETRIES).items()}
         for found in (one, other)
@@ -68,7 +68,7 @@ class Crossover:
 
     @property
     def between(self) -> tuple[int, int] | None:
-        """The last number of workers with which the one is better, and the first with which the other is.
+        """The last number of workers with which one is better, and the first where the other is.
 
         None if either never is, or the one is better again after that.
         """

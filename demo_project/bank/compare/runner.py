@@ -118,7 +118,7 @@ def start(plan: Plan, user: User | None = None) -> int:
 
 
 def cancel(pk: int, who: str) -> bool:
-    """Ask a run to end, which it does within a second, wherever it runs; False if it is not running."""
+    """Ask a run, wherever it runs, to end within a second; False if it is not running."""
     running = Comparison.objects.filter(pk=pk, status=Comparison.Status.RUNNING)
     return bool(running.update(cancelled_by=who))
 

@@ -68,7 +68,7 @@ def summarise(
     after: Mapping[str, int],
     round_trips: int | None = None,
 ) -> Figures:
-    """Put the workers' reports, the balances by account before and after, and the count of round trips together."""
+    """Put together the workers' reports, the balances by account, and the count of round trips."""
     latencies = sorted(latency for report in reports for latency in report.latencies_us)
     seconds = max((report.seconds for report in reports), default=0.0)
     count = len(latencies)
@@ -97,7 +97,7 @@ def summarise(
 def _overdrawn(
     reports: Sequence[WorkerReport], before: Mapping[str, int], after: Mapping[str, int]
 ) -> int:
-    """How many accounts are below zero, or would be if none of the transfers had been overwritten by another one."""
+    """How many accounts are below zero, or would be if no transfer had been overwritten."""
     booked = Counter(before)
     for report in reports:
         booked.update(report.net)

@@ -94,7 +94,7 @@ class Summary:
         return (min(values), max(values)) if values else None
 
     def spread(self, metric: Metric) -> float | None:
-        """Half the distance between lowest and highest, in per cent of the median; None for 1 round."""
+        """Half the distance from lowest to highest, in per cent of the median; None for 1 round."""
         values = self.values(metric).values()
         middle = self.median(metric)
         if len(values) < 2 or not middle:  # noqa: PLR2004 - one value has no spread

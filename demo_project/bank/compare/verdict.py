@@ -30,7 +30,7 @@ LINE = 80
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One line: `short` is at most 80 characters for a terminal, `text` is for people who read the page."""
+    """One line: `short` has at most 80 characters, for a terminal; `text` is for the page."""
 
     topic: str
     short: str
@@ -44,7 +44,7 @@ def verdict_of(summaries: Summaries) -> list[VerdictLine]:
 
 
 def fair_rivals(summaries: Summaries, accounts: str, workers: int) -> list[Summary]:
-    """The safe strategies in memory that pack their work into as few round trips as they can; the fastest first."""
+    """The safe strategies in memory that need the fewest round trips, the fastest first."""
     found = [
         summary
         for (kind, count, name), summary in summaries.items()
@@ -81,7 +81,10 @@ def _money(summaries: Summaries) -> Iterator[VerdictLine]:
     ]
     if wrong:
         short = f"Money: WRONG with {', '.join(wrong)}"
-        told = f"Money was lost, made up or overdrawn, which must not happen, by {', '.join(map(label_of, wrong))}."
+        told = (
+            "Money was lost, made up or overdrawn, which must not happen, by "
+            f"{', '.join(map(label_of, wrong))}."
+        )
         yield VerdictLine("money", short[:LINE], told, is_good=False)
         return
     count, lost = f"{careful.measurements:,}", ""
@@ -95,7 +98,7 @@ def _money(summaries: Summaries) -> Iterator[VerdictLine]:
 
 
 def _fastest(summaries: Summaries, accounts: str) -> Iterator[VerdictLine]:
-    """Yield the fastest method on these accounts with the most workers, and what the lock gives beside that."""
+    """Yield the fastest method on these accounts with the most workers, and what the lock adds."""
     most = max((count for kind, count, _ in summaries if kind == accounts), default=0)
     rivals = fair_rivals(summaries, accounts, most)
     if not rivals:
@@ -157,8 +160,8 @@ def _given(accounts: str, lock: Summary, rival: Summary) -> VerdictLine:
             short.append(f"{brief} {mine} ({theirs})")
     what = f"is better in {', '.join(short)}" if short else "is better in no other figure"
     text = (
-        f"Other figures, {lock.label} first and {rival.label} second. {' '.join(told)} A block under a lock may have side "
-        "effects and use other systems, as it runs once."
+        f"Other figures, {lock.label} first and {rival.label} second. {' '.join(told)} A block "
+        "under a lock may have side effects and use other systems, as it runs once."
     )
     return VerdictLine(f"{accounts} given", f"  {lock.strategy} {what}."[:LINE], text)
 

@@ -1,4 +1,4 @@
-"""One worker process: transfers money at random for as long as it is told, and reports what happened."""
+"""One worker process: transfers money at random until its time is over, and reports the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARKER_SECONDS = 5
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker is to do, its own number for operation ids, and the most to ask for at once, in cents.
+    """What a worker is to do, its own number for operation ids, and its largest transfer in cents.
 
     ``url`` is the server's address if it is not the usual one; all jobs of a worker have the same.
     """

@@ -1,4 +1,4 @@
-"""One of the workers: tries the job, takes over if another one fails or dies, and says what happens.
+"""One of the workers: tries the job, takes over if another fails or dies, and says what happens.
 
 It reads its job as a line of JSON. SIGUSR1 makes its attempt fail.
 """

@@ -1,1 +1,1 @@
-"""Exactly once: a ledger that holds each transfer once, though replies are lost and workers are killed."""
+"""Exactly once: a ledger holds each transfer once, though replies are lost and workers killed."""

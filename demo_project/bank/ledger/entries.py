@@ -1,4 +1,4 @@
-"""Three ways to write a transfer into a ledger beside its money: two know its operation id, and one does not."""
+"""Three ways to write a transfer into a ledger beside its money; two know its operation id."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEASE = 1.0
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the ledger; `token` is the fencing token of the hold that wrote it, None if there was no lock."""
+    """A line of the ledger; `token` is the fencing token of its hold, or None without a lock."""
 
     operation: str
     sender: str
@@ -28,7 +28,7 @@ class Entry:
 
 
 def book_once(_conn: redis.Redis, ledger: str, order: Order) -> bool:
-    """Move the money and write the entry in one step, unless the ledger has the operation; says whether it did."""
+    """Move the money and write the entry in one step; False if the ledger has the operation."""
     accounts = (account_key(order.sender), account_key(order.recipient))
     with redis_lock(*accounts, wait=order.wait_seconds, lease=LEASE, read=questions(order)) as hold:
         if not is_due(order, hold.read):
@@ -39,7 +39,10 @@ def book_once(_conn: redis.Redis, ledger: str, order: Order) -> bool:
 
 
 def book_by_transaction(conn: redis.Redis, ledger: str, order: Order) -> bool:
-    """Do the same with redis-py's transaction(), which tries again when the connection breaks, as its caller does."""
+    """Do the same with redis-py's transaction().
+
+    Both transaction() and its caller try again when the connection breaks.
+    """
     sender, recipient = account_key(order.sender), account_key(order.recipient)
 
     def move(pipe: Any) -> None:
@@ -56,7 +59,10 @@ def book_by_transaction(conn: redis.Redis, ledger: str, order: Order) -> bool:
 
 
 def book_by_marked_transaction(conn: redis.Redis, ledger: str, order: Order) -> bool:
-    """Do it with transaction(), which also watches, reads and writes the marker of the operation; as `book_once` says."""
+    """Do it with transaction(), which also watches, reads and writes the operation's marker.
+
+    It returns what `book_once` returns.
+    """
     sender, recipient = account_key(order.sender), account_key(order.recipient)
 
     def move(pipe: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Clerks that book transfers while replies are lost and clerks are killed, in each way under the same faults."""
+"""Clerks that book transfers, in each way under the same faults: lost replies, killed clerks."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class _Office:
         return self._order(operation).marker
 
     def _keep_desk(self, url: str) -> None:
-        """Have a clerk at this desk, and another one when it is killed, until no operation is left."""
+        """Have a clerk at this desk, and another when it is killed, until no operation is left."""
         job = {"way": self.way, "url": url, "ledger": self._ledger}
         while self._open:
             with Actor("clerk", CLERK, job) as clerk:

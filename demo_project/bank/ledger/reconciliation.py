@@ -92,7 +92,7 @@ class Report:
 
     @property
     def ordered(self) -> int:
-        """What should have been moved: each operation that was acknowledged, or has an entry, once."""
+        """What should have moved: each operation that was acknowledged, or has an entry, once."""
         return sum(
             operation.cents
             for operation in self.operations
@@ -115,7 +115,7 @@ class Report:
 
     @property
     def is_right(self) -> bool:
-        """Whether each acknowledged operation is there once, any other at most once, and all totals match."""
+        """Whether all totals match, and no operation is there twice or acknowledged but missing."""
         return not self.faults
 
 

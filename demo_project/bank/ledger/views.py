@@ -23,7 +23,7 @@ CELL = 20
 
 @dataclass(frozen=True)
 class Square:
-    """One operation in the picture: its place, what it is called, and how often it is in the ledger."""
+    """An operation in the picture: its place, its name, and how often it is in the ledger."""
 
     x: int
     y: int

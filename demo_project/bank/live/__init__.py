@@ -1,1 +1,1 @@
-"""The live bank: its customers' accounts, a transfer by hand, and a race of many transfers at once."""
+"""The live bank: customers' accounts, a transfer by hand, and a race of many at once."""

@@ -85,6 +85,6 @@ class RaceForm(_PaymentForm):
     slow_motion = forms.BooleanField(
         label="Slow motion",
         required=False,
-        help_text=f"{2 * SLOW_EACH_WAY} transfers that take {SLOW_SECONDS:.0f} s each, so that there is a queue "
-        "to look at.",
+        help_text=f"{2 * SLOW_EACH_WAY} transfers that take {SLOW_SECONDS:.0f} s each, so that "
+        "there is a queue to look at.",
     )

@@ -1,4 +1,7 @@
-"""Many transfers at the same moment, and what came of them: half of them each way between two accounts."""
+"""Many transfers at the same moment, half of them each way, and what came of them.
+
+They run between two accounts.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,7 @@ def run_race(
     each_way: int = EACH_WAY,
     work_seconds: float = 0.0,
 ) -> Result:
-    """Make all transfers at the same moment, each in a thread of its own; blocks until all have ended.
+    """Make all transfers at the same moment, each in its own thread; block until all have ended.
 
     Raises:
         UnknownAccount: One of the accounts does not exist; nothing was moved.
@@ -156,7 +159,7 @@ class Transfer:
 def race(
     conn: redis.Redis, transfers: Sequence[Transfer], lock_name: str
 ) -> tuple[float, tuple[Runner, ...], Moment | None]:
-    """Make all transfers at the same moment, each in a thread of its own; blocks until all have ended.
+    """Make all transfers at the same moment, each in its own thread; block until all have ended.
 
     Args:
         conn: Client of the bank's server.

@@ -1,1 +1,1 @@
-"""The four problems of locks on Redis, shown with real processes: the book's lock and ours side by side."""
+"""The four problems of locks on Redis with real processes: the book's lock beside ours."""

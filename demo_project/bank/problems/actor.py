@@ -1,4 +1,4 @@
-"""One customer of the experiment, a process of its own: locks the account, reads it, works, and withdraws money.
+"""One customer, a process of its own: locks the account, reads it, works, and withdraws money.
 
 It reads its job as a line of JSON, and prints what it does as lines of JSON with the time of the
 monotonic clock. Each withdrawal notes itself on the server in the same step. So its moment is known
@@ -47,7 +47,7 @@ class Job:
 
 
 def withdraw_with_book_lock(job: Job) -> None:
-    """As the book does it: the lock ends by its expiry, and the write does not ask whether it is still held."""
+    """Withdraw as the book does: the lock ends by its expiry, and the write does not check it."""
     from demo_project.benchmark.book_locks import lua_lock
 
     client = redis.Redis.from_url(job.url)
@@ -68,7 +68,7 @@ def withdraw_with_book_lock(job: Job) -> None:
 
 
 def withdraw_with_redis_lock(job: Job) -> None:
-    """As `redis_lock` does it: it is renewed, and the server writes only if the lock is still held."""
+    """Withdraw with `redis_lock`: it is renewed, and the server writes only if it is held."""
     from redis_locks import LockLost, inspection, redis_lock
 
     lock = redis_lock(job.account, wait=WAIT, lease=LEASE, read=[("HGET", job.account, MONEY)])
@@ -95,7 +95,10 @@ def withdraw_with_redis_lock(job: Job) -> None:
 
 @contextmanager
 def letting_go(text: str) -> Iterator[None]:
-    """Say that the lock is released, before the server is asked for it: from then on this process uses it no more."""
+    """Say that the lock is released, before asking the server to release it.
+
+    From then on this process uses it no more.
+    """
     try:
         yield
     finally:

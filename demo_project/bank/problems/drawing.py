@@ -1,4 +1,7 @@
-"""Two courses of an experiment as timelines: who waits, who believes to hold the lock, and what happens when."""
+"""Two courses of an experiment as timelines.
+
+They show who waits, who believes to hold the lock, and what happens when.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +121,10 @@ def verdict_of(course: Course) -> str:
         return "Every cent is right: the server refused A's late withdrawal, and A was told."
     if "told" in first and "heard" not in first:
         paid = "was" if "A" in wrote else "was not"
-        return f"The money is right, but A saw an error: it cannot know that its withdrawal {paid} made."
+        return (
+            f"The money is right, but A saw an error: it cannot know that its withdrawal {paid} "
+            "made."
+        )
     if "killed" in first:
         seen = any(event.kind == "sees" for event in course.events)
         whom = "B saw who holds the lock" if seen else "B could not see who holds the lock"

@@ -1,4 +1,7 @@
-"""Two processes want one account, and something goes wrong: who holds the lock, who knows, what becomes of the money."""
+"""Two processes want one account, and something goes wrong.
+
+The experiment shows who holds the lock, who knows that, and what becomes of the money.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,8 @@ PROBLEMS = {
         Problem(
             "freeze",
             "Freeze the holder",
-            "The holder stands still until its lease has ended and somebody else has the lock. Then it goes on.",
+            "The holder stands still until its lease has ended and somebody else has the lock. "
+            "Then it goes on.",
         ),
         Problem(
             "lease",
@@ -61,7 +65,8 @@ PROBLEMS = {
         Problem(
             "reply",
             "Lose a reply",
-            "The server writes, but its reply is lost: the holder does not know whether the money was moved.",
+            "The server writes, but its reply is lost: the holder does not know whether the money "
+            "was moved.",
         ),
     )
 }
@@ -124,7 +129,7 @@ def _run(conn: redis.Redis, problem: Problem, lock: str) -> Course:
 
 
 class ServerClock:
-    """Translates the server's clock to this machine's monotonic one, a trifle too early and never too late.
+    """Translates the server's clock to this machine's monotonic one, a trifle early and never late.
 
     So what the server did before it let somebody in is never drawn after that.
     """
@@ -147,7 +152,7 @@ class ServerClock:
 def _withdrawals(
     conn: redis.Redis, account: str, lock: str, clock: ServerClock, *, lost: bool
 ) -> Iterator[Event]:
-    """Yield what the server did, at its own moments; if a reply was lost, that of the first withdrawal."""
+    """Yield what the server did, at its own moments; `lost` adds that A's reply was lost."""
     releases = ", and releases the lock" if lock == "redis_lock" else ""
     noted: Any = conn.xrange(account + NOTES)
     for stream_id, words in noted:
@@ -162,7 +167,7 @@ def _withdrawals(
 
 
 class _Stage:
-    """Gives both processes the word, and makes the problem happen when the first one has read the account."""
+    """Lets both processes start, and causes the problem when the first one has read the account."""
 
     def __init__(self, first: Actor, second: Actor, proxy: Proxy, problem: str) -> None:
         self._first, self._second = first, second

@@ -1,4 +1,4 @@
-"""A branch of the bank: five tellers, a line of customers, and permits for some of the tellers at once."""
+"""A branch of the bank: five tellers, a line of customers, and permits for some tellers at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FAR = 36_000
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time for which a teller had a permit, in seconds since the left edge of its strip, as text for SVG."""
+    """A time for which a teller had a permit, in seconds from its strip's left edge; SVG text."""
 
     x: str
     width: str
@@ -197,7 +197,7 @@ class Branch(Crew):
         )
 
     def strips(self) -> dict[str, list[Stretch]]:
-        """Return for each teller when it had a permit, lately; that of a crashed one until it is free again."""
+        """Return when each teller lately had a permit; a crashed one's until it is free again."""
         events = self.all_events
         now = time.monotonic() if self.is_at_work else max(event.at for event in events)
         began = now - SHOWN_SECONDS
@@ -212,7 +212,7 @@ class Branch(Crew):
 
 
 def stretches(events: Iterable[Event]) -> Iterator[tuple[str, float, float | None, bool]]:
-    """Yield who had a permit, from when until when, and whether it crashed with it; None: it has it still.
+    """Yield who had a permit, from when, until when (None: still), and whether it crashed then.
 
     A permit counts from when the teller heard of it until the teller gave it back. What a teller
     said last may be heard after the news that it was killed.

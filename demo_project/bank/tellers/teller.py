@@ -1,4 +1,4 @@
-"""A teller, a process of its own: takes a permit of the semaphore for each customer, and gives it back.
+"""A teller, a process of its own: takes a permit for each customer, and gives it back.
 
 It reads its job as a line of JSON, and prints what it does as lines of JSON with the time of the
 monotonic clock.

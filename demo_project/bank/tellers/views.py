@@ -1,4 +1,4 @@
-"""The page of the tellers: open a branch, let a teller crash, and change how many may serve at once."""
+"""The tellers' page: open a branch, let a teller crash, and change how many may serve at once."""
 
 from __future__ import annotations
 

@@ -51,12 +51,12 @@ class Command(BaseCommand):
     """Table 11.2 of "Redis in Action", measured here."""
 
     help = (
-        'Measure Table 11.2 of "Redis in Action". Clients are processes that take and release one lock. '
-        "The locks are the book's two, one that needs no script (SET NX PX, then DELEX or DELIFEQ), redis-py's, "
-        "python-redis-lock's and ours, in turn. "
-        "+/- compares the acquires with those of the original lock, turn by turn. FAIRNESS is 1 if all clients got the same. "
-        "COMMANDS counts the commands for each acquire. The server is the one that --using or REDIS_URL names, or else "
-        "one of its own. Do not run this on a server in production."
+        'Measure Table 11.2 of "Redis in Action". Clients are processes that take and release one '
+        "lock. The locks are the book's two, one that needs no script (SET NX PX, then DELEX or "
+        "DELIFEQ), redis-py's, python-redis-lock's and ours, in turn. +/- compares the acquires "
+        "with those of the original lock, turn by turn. FAIRNESS is 1 if all clients got the same. "
+        "COMMANDS counts the commands for each acquire. The server is the one that --using or "
+        "REDIS_URL names, or else one of its own. Do not run this on a server in production."
     )
     # The system checks need a server.
     requires_system_checks = ()
@@ -126,7 +126,10 @@ def _server(using: str | None) -> Iterator[str]:
 
 
 def _subjects(console: Console, only: Sequence[str] | None, using: str) -> Sequence[str]:
-    """Return what is to be measured: what was asked for, or else what is installed and can run on the server."""
+    """Return what is to be measured: what the caller chose, or the usual.
+
+    Of the usual, a lock is left out that is not installed, or that the server cannot run.
+    """
     wanted = tuple(dict.fromkeys(only or USUAL))
     reasons = {key: _missing(key, using) for key in wanted}
     missing = {key: reason for key, reason in reasons.items() if reason}
@@ -169,7 +172,7 @@ def _measure(console: Console, plan: Contest) -> Mapping[Turn, Figures]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM end the block with SystemExit(128 + number), so that it can clear up."""
+    """Let SIGINT and SIGTERM end the block with SystemExit(128 + number), so it can clear up."""
 
     def end(number: int, _frame: object) -> NoReturn:
         raise SystemExit(128 + number)

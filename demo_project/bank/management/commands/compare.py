@@ -37,7 +37,8 @@ def add_plan_arguments(parser: ArgumentParser, usual: Plan) -> None:
         "--seconds",
         type=float,
         default=usual.seconds,
-        help=f"duration of each measurement, {MIN_SECONDS} to {MAX_SECONDS:.0f} (default: %(default)s)",
+        help=f"duration of each measurement, {MIN_SECONDS} to {MAX_SECONDS:.0f} (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--workers",
@@ -45,7 +46,8 @@ def add_plan_arguments(parser: ArgumentParser, usual: Plan) -> None:
         nargs="+",
         default=usual.workers,
         metavar="N",
-        help=f"numbers of worker processes, 1 to {MAX_WORKERS} (default: {' '.join(map(str, usual.workers))})",
+        help=f"numbers of worker processes, 1 to {MAX_WORKERS} (default: "
+        f"{' '.join(map(str, usual.workers))})",
     )
     parser.add_argument(
         "--rounds",
@@ -60,8 +62,8 @@ def add_plan_arguments(parser: ArgumentParser, usual: Plan) -> None:
         type=float,
         default=usual.table_seconds,
         metavar="SECONDS",
-        help='for how long each lock of Table 11.2 of "Redis in Action" is measured in each round; 0 leaves the '
-        "table out (default: %(default)s)",
+        help='for how long each lock of Table 11.2 of "Redis in Action" is measured in each '
+        "round; 0 leaves the table out (default: %(default)s)",
     )
     parser.add_argument(
         "--strategies",

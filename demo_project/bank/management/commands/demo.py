@@ -40,7 +40,10 @@ LOOK_SECONDS = 2.0
 class Command(BaseCommand):
     """Start a server, serve the site, and compare the strategies meanwhile."""
 
-    help = "Show the whole demo: start a server, open the bank, serve the site, and run a short comparison."
+    help = (
+        "Show the whole demo: start a server, open the bank, serve the site, and run a short "
+        "comparison."
+    )
     # The system checks need the server that this command starts.
     requires_system_checks = ()
 
