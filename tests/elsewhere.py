@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from django.db import connections
 
-from redis_locks import Hold, Lock, LockLost
+from redis_locks import Lock
 
 T = TypeVar("T")
 
@@ -42,15 +41,3 @@ def is_free(name: str, **options: Any) -> bool:
 
 async def ais_free(name: str) -> bool:
     return await asyncio.to_thread(is_free, name)
-
-
-@contextmanager
-def held(lock: Lock) -> Iterator[Hold]:
-    """Have another thread hold `lock`; who is in this block may release it, and lose it."""
-    hold = in_thread(lock.acquire)
-    assert hold is not None
-    try:
-        yield hold
-    finally:
-        with suppress(LockLost):
-            hold.release()

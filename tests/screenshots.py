@@ -49,8 +49,7 @@ def locks() -> Iterator[None]:
     """Hold some locks, with others waiting, from several hosts."""
     from redis_locks import Lock
     from redis_locks.statistics.collector import collector
-    from tests.elsewhere import held
-    from tests.support.parties import on_host, waited_for
+    from tests.support.parties import held, on_host, waited_for
 
     for host in EARLIER:
         with on_host(host, process_of(host)), Lock("account:17", label=HELD["account:17"][1]):
@@ -58,7 +57,7 @@ def locks() -> Iterator[None]:
     with ExitStack() as stack:
         for name, (host, label) in HELD.items():
             with on_host(host, process_of(host)):
-                stack.enter_context(held(Lock(name, label=label, lease=30)))
+                stack.enter_context(held(name, label=label, lease=30))
         for name, hosts in WAITING.items():
             for host in hosts:
                 with on_host(host, process_of(host)):

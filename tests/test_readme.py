@@ -24,12 +24,12 @@ from django.db.models import Model
 from django.test import RequestFactory, override_settings
 from django.urls import URLPattern
 
-from redis_locks import LockAlert, lock_timeout, redis_lock
+from redis_locks import LockAlert, lock_timeout
 from redis_locks.conf.settings import Settings, problems
 from redis_locks.management.commands.locks import Command
+from redis_locks.testing import held
 from redis_locks.testing.server import EmbeddedServer
 from tests import tenants
-from tests.elsewhere import held
 from tests.tasks import celery_app
 
 ROOT = Path(__file__).parent.parent
@@ -161,7 +161,7 @@ def test_the_first_example_locks_by_account(namespace: dict[str, Any]) -> None:
         exec(example, namespace)  # noqa: S102 - our own text
     request = RequestFactory().post("/")
     withdraw = namespace["withdraw"]
-    with held(namespace["redis_lock"]("account:1")), lock_timeout(0):
+    with held("account:1"), lock_timeout(0):
         assert 423 == withdraw(request, account_id=1).status_code
         assert 200 == withdraw(request, account_id=2).status_code
     assert {"day": "monday"} == namespace["report"]("monday") == namespace["report"]("monday")
@@ -172,7 +172,7 @@ def test_the_first_example_locks_by_account(namespace: dict[str, Any]) -> None:
 def test_a_second_shell_of_the_tutorial_can_import_its_module(namespace: dict[str, Any]) -> None:
     """The first shell holds the lock by then: an import that takes it would fail before the reader's call."""
     module = next(code for code in examples(PAGES[FIRST_LOCK]) if code.startswith("# reports.py"))
-    with held(redis_lock("report:monday")), lock_timeout(0):
+    with held("report:monday"), lock_timeout(0):
         exec(module, namespace)  # noqa: S102 - our own text
 
 

@@ -18,9 +18,8 @@ from demo_project.bank.compare.runner import for_this_server
 from demo_project.bank.models import Comparison
 from demo_project.bank.report import report
 from demo_project.bank.server import CannotMeasure
-from redis_locks import Lock
+from redis_locks.testing import held
 from tests.demo.runs import finished_run
-from tests.elsewhere import held
 from tests.support.benchmark import (
     NAME,
     TWO_COMMANDS,
@@ -91,7 +90,7 @@ def test_the_fourth_lock_is_measured_where_the_server_has_its_command(
 
 
 def test_another_benchmark_on_the_server_is_in_the_way(few: None) -> None:
-    with held(Lock(NAME)), pytest.raises(CannotMeasure, match="Another benchmark"):
+    with held(NAME), pytest.raises(CannotMeasure, match="Another benchmark"):
         runner.run(PLAN)
     run = Comparison.objects.get()
     assert "failed" == run.status

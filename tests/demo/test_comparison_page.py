@@ -35,7 +35,7 @@ from demo_project.bank.sources import code_of
 from demo_project.bank.strategies import STRATEGIES, label_of
 from redis_locks import Lock
 from tests.demo.runs import Rates, finished_run, rounds_of, wait_until_finished
-from tests.elsewhere import held
+from tests.support.parties import held
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.urls("demo_project.urls")]
@@ -143,7 +143,7 @@ def test_a_start_runs_in_the_background_and_its_figures_are_shown(staff: Client)
 
 
 def test_a_second_start_is_told_who_holds_the_lock(staff: Client) -> None:
-    with held(Lock(LOCK_NAME, wait=0, label="somebody's run")):
+    with held(LOCK_NAME, label="somebody's run"):
         page = html.unescape(staff.post(START, FORM, follow=True).content.decode())
     assert "already running" in page
     assert "somebody's run" in page

@@ -21,9 +21,9 @@ from demo_project.bank.ledger.reconciliation import Operation, Report
 from demo_project.bank.problems.drawing import verdict_of
 from demo_project.bank.problems.experiment import PROBLEMS, Course, run_problem
 from demo_project.bank.proxy import proxy_for
-from redis_locks import Lock, inspection
-from tests.elsewhere import held
+from redis_locks import inspection
 from tests.servers.tls import HOST, Certificates, with_terminator
+from tests.support.parties import held
 from tests.support.waiting import until
 
 pytestmark = [
@@ -194,7 +194,7 @@ def test_the_page_runs_it_and_shows_both_ledgers(
         "demo_project.bank.ledger.views.run_ledger", lambda *_, **__: [SOUND, wrong]
     )
     visitor = Client()
-    with held(Lock(LOCK, label="somebody's experiment")):
+    with held(LOCK, label="somebody's experiment"):
         refused = visitor.post(reverse("ledger:start"), follow=True)
     assert b"Another experiment is under way" in refused.content
     address = visitor.post(reverse("ledger:start")).headers["Location"]

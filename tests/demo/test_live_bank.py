@@ -19,9 +19,9 @@ from demo_project.bank.accounts import account_key, delete_accounts, read_balanc
 from demo_project.bank.live import race
 from demo_project.bank.live.customers import CUSTOMERS, open_accounts
 from demo_project.bank.live.turns import RACE_LOCK
-from redis_locks import Lock, inspection
+from redis_locks import inspection
 from redis_locks.testing import assert_released
-from tests.elsewhere import held
+from tests.support.parties import held
 
 pytestmark = [pytest.mark.django_db, pytest.mark.urls("demo_project.urls")]
 
@@ -179,7 +179,7 @@ def test_nobody_else_changes_balances_while_a_race_counts_them(
 ) -> None:
     monkeypatch.setattr("demo_project.bank.live.turns.PATIENCE_SECONDS", 0)
     bank.hset(account_key("carol"), "money", 7)
-    with held(Lock(RACE_LOCK, label="somebody's race")):
+    with held(RACE_LOCK, label="somebody's race"):
         response = post(view, payment() | RACED | {"race-strategy": "redis_lock"})
     assert status == response.status_code
     assert said in text_of(response)

@@ -26,9 +26,9 @@ from demo_project.bank.strategies import STRATEGIES, Durability, transfer_funds
 from demo_project.databases import LOCK_SECONDS, database
 from demo_project.rows import books, row_transfers
 from demo_project.rows.models import Operation
-from redis_locks import Lock, LockLost, LockTimeout, StaleHold, inspection
-from redis_locks.testing import assert_locked, assert_not_held_across_commit, assert_released
-from tests.elsewhere import held, in_thread
+from redis_locks import LockLost, LockTimeout, StaleHold, inspection
+from redis_locks.testing import assert_locked, assert_not_held_across_commit, assert_released, held
+from tests.elsewhere import in_thread
 from tests.support.benchmark import compares_and_deletes, lua_lock, setnx_lock, two_commands_lock
 
 # The same code on another server need not be tested again.
@@ -137,7 +137,7 @@ def test_a_lock_held_for_too_long_is_reported_as_contention(
     monkeypatch.setattr(payment, "WAIT_SECONDS", 0.05)
     lock = bank.lock_name(1)
     # The book's lock and redis-py's stand for the same key here.
-    with setnx_lock(bank.client, lock), held(Lock(lock)), pytest.raises(TooMuchContention):
+    with setnx_lock(bank.client, lock), held(lock), pytest.raises(TooMuchContention):
         bank.pay(1)
     assert [1000, 500] == bank.balances
 

@@ -10,8 +10,7 @@ from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 
-from redis_locks import Lock, inspection
-from tests import elsewhere
+from redis_locks import inspection
 from tests.django.admin_pages import LIST, page_of, staff, text_of
 from tests.support.admin import end_at_once, look_at_most, mark_of
 from tests.support.parties import MINUTES, ask, held, on_host, waited_for
@@ -127,7 +126,7 @@ def test_only_what_is_ticked_ends_and_only_if_it_was_shown(operator: Client) -> 
         values = offered(text_of(operator, url("q=a:*")))
         kept = [value for value in values if not value.endswith("a:2")]
         inspection.force_release("a:3")
-        with elsewhere.held(Lock("a:3")):
+        with held("a:3"):
             told = end(operator, "q=a:*", kept)
             assert (
                 "Force-released 1 hold. Cancelled 0 waits. 1 of those ticked had ended by itself."

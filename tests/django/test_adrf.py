@@ -12,8 +12,7 @@ from rest_framework.response import Response
 
 from redis_locks import LockNotAvailable, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
-from redis_locks.testing import assert_locked, assert_released
-from tests import elsewhere
+from redis_locks.testing import assert_locked, assert_released, held
 
 adrf: Any = pytest.importorskip("adrf.views")
 viewsets: Any = pytest.importorskip("adrf.viewsets")
@@ -56,7 +55,7 @@ def test_the_lock_is_held_while_the_handler_runs_and_no_longer(name: str) -> Non
     for _ in range(2):
         assert call(View.as_view(), "post", name).data is True
         assert_released(name)
-    with elsewhere.held(redis_lock(name)):
+    with held(name):
         answer = call(View.as_view(), "post", name)
         assert 423 == answer.status_code
         assert answer["Retry-After"]

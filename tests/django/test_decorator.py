@@ -25,7 +25,7 @@ from redis_locks import (
     run_once,
     unique_task,
 )
-from tests import elsewhere
+from redis_locks.testing import held
 from tests.elsewhere import ais_free, is_free
 from tests.support.world import granted
 
@@ -122,7 +122,7 @@ def test_signature_name_documentation_and_attributes_are_kept(name: str) -> None
 
 def test_a_call_that_waits_too_long_raises_lock_timeout(name: str) -> None:
     locked = redis_lock(name, wait=0.05)(lambda: None)
-    with elsewhere.held(Lock(name)), pytest.raises(LockTimeout):
+    with held(name), pytest.raises(LockTimeout):
         locked()
 
 
@@ -137,7 +137,7 @@ def test_skip_returns_none_without_a_call(name: str) -> None:
     async def alocked() -> None:
         called.append(1)
 
-    with elsewhere.held(Lock(name)):
+    with held(name):
         assert locked() is None  # type: ignore[func-returns-value]
         asyncio.run(alocked())
     assert called == []
@@ -154,7 +154,7 @@ def test_a_callable_decides_what_is_returned(name: str) -> None:
 
     async def aplain(a: int, *, b: int) -> Any: ...
 
-    with elsewhere.held(Lock(name)):
+    with held(name):
         assert redis_lock(name, wait=0, on_conflict=instead)(plain)(1, b=2) == (name, 1, 2)
         for callback in (instead, ainstead):
             alocked = redis_lock(name, wait=0, on_conflict=callback)(aplain)
@@ -165,7 +165,7 @@ def test_a_sync_function_cannot_answer_contention_asynchronously(name: str) -> N
     async def instead(error: LockNotAvailable) -> None: ...
 
     locked = redis_lock(name, wait=0, on_conflict=instead)(lambda: None)
-    with elsewhere.held(Lock(name)), pytest.raises(TypeError, match="must not be async"):
+    with held(name), pytest.raises(TypeError, match="must not be async"):
         locked()
 
 

@@ -14,7 +14,7 @@ from django.urls import path
 
 from redis_locks import Lock, inspection
 from redis_locks.integrations.fenced_admin import FencedModelAdmin
-from tests.elsewhere import held
+from redis_locks.testing import held
 from tests.ledger.models import Guarded
 
 pytestmark = pytest.mark.urls(__name__)
@@ -95,7 +95,7 @@ def test_the_admin_writes_under_the_lock_of_the_row(
 def test_a_row_that_somebody_else_holds_is_answered_with_423(
     admin_client: Client, row: Guarded, write: Any
 ) -> None:
-    with held(Lock(f"guarded:{row.pk}")):
+    with held(f"guarded:{row.pk}"):
         response = write(admin_client, row)
     assert 423 == response.status_code
     assert "Retry-After" in response
@@ -127,7 +127,7 @@ def test_many_rows_are_deleted_under_their_locks(admin_client: Client, row: Guar
         with Lock(f"guarded:{each.pk}") as hold:
             each.save(hold=hold)
     chosen = {"action": "delete_selected", "_selected_action": [row.pk, other.pk], "post": "yes"}
-    with held(Lock(f"guarded:{other.pk}")):
+    with held(f"guarded:{other.pk}"):
         assert 423 == admin_client.post(LIST, chosen).status_code
     assert 2 == Guarded.objects.count()
     assert 302 == admin_client.post(LIST, chosen).status_code
@@ -137,7 +137,7 @@ def test_many_rows_are_deleted_under_their_locks(admin_client: Client, row: Guar
 def test_who_may_not_change_the_row_takes_no_lock(row: Guarded) -> None:
     client = Client()
     client.force_login(User.objects.create_user("staff", is_staff=True))
-    with held(Lock(f"guarded:{row.pk}")):
+    with held(f"guarded:{row.pk}"):
         assert 403 == change(client, row).status_code
 
 

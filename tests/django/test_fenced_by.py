@@ -33,8 +33,8 @@ from redis_locks.fencing import FencedModel, fenced
 from redis_locks.integrations.fenced_admin import FencedModelAdmin
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
 from redis_locks.rows import lock_model, lock_rows
-from redis_locks.testing import lose_lock, override_locks
-from tests.elsewhere import held, in_thread
+from redis_locks.testing import held, lose_lock, override_locks
+from tests.elsewhere import in_thread
 from tests.ledger.models import Declared, Strict, Undeclared
 from tests.support.world import granted
 
@@ -364,5 +364,5 @@ def test_an_admin_action_is_fenced(model: Any, name: str) -> None:
     assert "shipped" == model.objects.get(pk=row.pk).state
     assert b"True" == run("touch").content
     assert 0 < shipped < fence_of(row)
-    with held(Lock(f"soft:{row.pk}")):
+    with held(f"soft:{row.pk}"):
         assert 423 == run("ship").status_code

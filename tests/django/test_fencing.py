@@ -20,10 +20,11 @@ from rest_framework.serializers import ModelSerializer
 
 from redis_locks import Hold, Lock, LockLost, StaleHold, UnfencedWrite, inspection
 from redis_locks.fencing import FencedModel
-from tests.elsewhere import held
+from tests.elsewhere import in_thread
 from tests.ledger.models import Counter, Entry, Guarded, NotedCounter, TitledCounter
 from tests.support import stored
-from tests.support.world import keys_of
+from tests.support.parties import held
+from tests.support.world import granted, keys_of
 
 FENCING = (Path(__file__).parents[2] / "docs" / "howto" / "fencing.md").read_text(encoding="utf-8")
 
@@ -282,7 +283,7 @@ def test_a_hold_that_is_lost_writes_and_reads_nothing_even_with_no_successor(
     database: str, name: str, client: redis.Redis
 ) -> None:
     counter = make(database)
-    with held(Lock(name)) as hold:
+    with held(name) as hold:
         rows = rows_of(database).fenced(hold)
         stored.drop_holder(client, keys_of(name).lock)
         with pytest.raises(LockLost):
@@ -329,16 +330,18 @@ def test_the_fencing_token_of_a_force_release_shuts_out_the_late_holder_at_once(
 ) -> None:
     make(database)
     rows = rows_of(database)
-    with held(Lock(name)) as late:
-        counter = rows.fenced(late).get(name="row")
-        released = inspection.force_release(name)
-        rows.fenced(released.fencing_token).update()
-        counter.value = 1
-        with pytest.raises(StaleHold):
-            counter.save(hold=late.fencing_token)  # where nobody has told it that it is lost
+    late = granted(in_thread(Lock(name).acquire))
+    counter = rows.fenced(late).get(name="row")
+    released = inspection.force_release(name)
+    rows.fenced(released.fencing_token).update()
+    counter.value = 1
+    with pytest.raises(StaleHold):
+        counter.save(hold=late.fencing_token)  # where nobody has told it that it is lost
     with Lock(name, wait=0) as successor:
         rows.fenced(successor).update(value=2)
     assert [(2, successor.fencing_token)] == kept(database)
+    with pytest.raises(LockLost):
+        late.release()
 
 
 # Upserts

@@ -11,7 +11,7 @@ from django.test import AsyncClient, Client, modify_settings, override_settings
 from django.urls import path
 
 from redis_locks import redis_lock
-from tests.elsewhere import held
+from redis_locks.testing import held
 from tests.support.timings import bounded
 
 
@@ -58,7 +58,7 @@ def test_a_view_whose_lock_is_held_answers_at_the_deadline(name: str) -> None:
     with (
         modify_settings(MIDDLEWARE=MIDDLEWARE),
         override_settings(REDIS_LOCKS={"REQUEST_DEADLINE": 0.1}),
-        held(redis_lock(name)),
+        held(name),
     ):
         assert 423 == Client().post(f"/locked/{name}/").status_code
     assert 200 == Client().post(f"/locked/{name}/").status_code

@@ -10,8 +10,7 @@ from django.urls import path
 
 from redis_locks import redis_lock, run_once
 from redis_locks.integrations.ninja import answer_locks
-from redis_locks.testing import assert_locked, assert_released, override_locks
-from tests import elsewhere
+from redis_locks.testing import assert_locked, assert_released, held, override_locks
 
 ninja: Any = pytest.importorskip("ninja")
 
@@ -48,7 +47,7 @@ urlpatterns = [path("api/", api.urls)]
 @pytest.mark.parametrize("debug", [True, False])
 def test_an_operation_answers_contention(kind: str, debug: bool, name: str) -> None:
     with override_settings(DEBUG=debug):
-        with elsewhere.held(redis_lock(name)):
+        with held(name):
             answer = Client().post(f"/api/{kind}/{name}")
             assert 423 == answer.status_code
             assert 1 <= int(answer["Retry-After"]) <= 60

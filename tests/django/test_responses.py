@@ -27,7 +27,6 @@ from redis_locks import (
 from redis_locks.integrations.rest_framework import exception_handler
 from redis_locks.testing import override_locks
 from redis_locks.testing.server import EmbeddedServer
-from tests import elsewhere
 from tests.django import locked_views
 from tests.django.locked_views import (
     APIS,
@@ -42,6 +41,7 @@ from tests.django.locked_views import (
     urls,
 )
 from tests.ledger.models import Counter
+from tests.support.parties import held
 from tests.support.world import granted
 
 pytestmark = pytest.mark.urls(__name__)
@@ -167,7 +167,7 @@ def test_a_client_is_not_asked_back_after_commit(
     kind: str, atomic_requests: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", atomic_requests)
-    with doing(committed), elsewhere.held(Lock("x")):
+    with doing(committed), held("x"):
         require_no_invitation(get(kind), LockNotAvailable)
     assert Counter.objects.filter(name="done").exists()
     if not atomic_requests and kind in UNLOCKED:
@@ -301,7 +301,7 @@ def test_a_mixin_has_a_hook_for_a_server_that_cannot_be_asked() -> None:
 
 
 def test_the_text_of_contention_names_nobody(name: str) -> None:
-    with elsewhere.held(Lock(name, label="the secret job")):
+    with held(name, label="the secret job"):
         for wait in (0, 0.01):
             with pytest.raises(LockNotAvailable) as raised, Lock(name, wait=wait):
                 pass
@@ -310,7 +310,6 @@ def test_the_text_of_contention_names_nobody(name: str) -> None:
                 socket.gethostname(),
                 f"pid {os.getpid()}",
                 threading.current_thread().name,
-                "ThreadPool",
                 "the secret job",
             ):
                 assert private not in f"{error} {error.args} {error!r}"

@@ -17,10 +17,9 @@ from rest_framework.response import Response
 from rest_framework.test import APIClient
 from rest_framework.views import APIView
 
-from redis_locks import Lock, LockLost, LockNotAvailable
+from redis_locks import LockLost, LockNotAvailable
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
-from redis_locks.testing import assert_locked, assert_released, override_locks
-from tests import elsewhere
+from redis_locks.testing import assert_locked, assert_released, held, override_locks
 
 pytestmark = pytest.mark.urls(__name__)
 
@@ -84,7 +83,7 @@ def test_the_lock_is_named_by_the_user_the_api_knows(name: str) -> None:
     client = APIClient()
     client.force_authenticate(User(username="ann"))
     assert client.post(f"/private/{name}/").json() == "done"
-    with elsewhere.held(Lock(f"{name}:ann")):
+    with held(f"{name}:ann"):
         assert client.post(f"/private/{name}/").status_code == 423
 
 

@@ -29,8 +29,7 @@ from rest_framework.viewsets import ModelViewSet, ViewSet
 
 from redis_locks import Lock, LockNotAvailable, RedisLockMixin, Semaphore, redis_lock
 from redis_locks.integrations.rest_framework import RedisLockAPIMixin
-from redis_locks.testing import assert_locked, assert_released
-from tests import elsewhere
+from redis_locks.testing import assert_locked, assert_released, held
 from tests.django.locked_views import (
     APIS,
     BLOCKS,
@@ -44,6 +43,7 @@ from tests.django.locked_views import (
     under,
 )
 from tests.support.checks import check_view_order
+from tests.support.world import granted
 
 pytestmark = pytest.mark.urls(__name__)
 
@@ -98,7 +98,7 @@ def test_a_mixin_locks_what_changes_and_has_a_name(view: type[View], name: str) 
 
 def test_the_mixins_answer_to_contention_can_be_built(name: str) -> None:
     assert b"free None" == answer(Default, "get", name=name).content
-    with elsewhere.held(Lock(name)):
+    with held(name):
         assert 200 == answer(Default, "get", name=name).status_code
         response, later = answer(Default, name=name), answer(AsyncDefault, name=name)
     assert name in response.content.decode()
@@ -126,13 +126,15 @@ def test_a_mixin_may_share(
 ) -> None:
     view = mixed(RedisLockMixin, Plain, wait=0, **options)
     other = Semaphore(name, **others) if "capacity" in others else Lock(name, **others)
-    with elsewhere.held(other):
-        assert 200 == answer(view, name=name).status_code
-        with elsewhere.held(other):
-            assert second == answer(view, name=name).status_code
+    first = granted(other.acquire())
+    assert 200 == answer(view, name=name).status_code
+    another = granted(other.acquire())
+    assert second == answer(view, name=name).status_code
+    for hold in (first, another):
+        hold.release()
     braces = f"{name}:{{x}}"
     for each in (name, braces):
-        with elsewhere.held(Lock(each)):
+        with held(each):
             assert 423 == answer(view, name=each).status_code
     assert 200 == answer(view, name=braces).status_code
 
@@ -175,7 +177,7 @@ def call(view: type[Any], method: str, action: str, **kwargs: str) -> int:
 
 @pytest.mark.parametrize("view", [Prefixes, Named])
 def test_one_action_of_a_viewset_takes_the_lock(view: type[Any], name: str) -> None:
-    with elsewhere.held(redis_lock(name)):
+    with held(name):
         assert call(view, "post", "available_ips", pk=name) == 423
         assert call(view, "delete", "destroy", pk=name) == 200
         assert call(view, "post", "create") == 200
@@ -184,7 +186,7 @@ def test_one_action_of_a_viewset_takes_the_lock(view: type[Any], name: str) -> N
 
 
 def test_an_action_that_reads_takes_the_lock_if_it_is_named(name: str) -> None:
-    with elsewhere.held(redis_lock(name)):
+    with held(name):
         assert call(Prefixes, "get", "export", pk=name) == 423
         assert call(Prefixes, "options", "export", pk=name) == 200
     assert call(Prefixes, "get", "export", pk=name) == 200
@@ -283,7 +285,7 @@ def test_an_order_that_reaches_the_lock_takes_it(bases: tuple[type, ...], name: 
     view: Any = type("V", bases, {"lock_name": "{pk}", "lock_wait": 0})
     request = RequestFactory().post("/")
     request.user = type("User", (), {"is_authenticated": True})()  # type: ignore[assignment]
-    with elsewhere.held(redis_lock(name)):
+    with held(name):
         assert 423 == view.as_view()(request, pk=name).status_code
     assert 200 == view.as_view()(request, pk=name).status_code
 

@@ -15,6 +15,7 @@ from redis_locks import Lock, LockNotAvailable, redis_lock
 from tests import elsewhere
 from tests.django import locked_views
 from tests.django.locked_views import BY_THEMSELVES, run, state
+from tests.support.parties import held
 from tests.support.retries import retry_after
 from tests.support.world import Observer, Threads
 
@@ -33,7 +34,7 @@ def test_a_view_holds_its_lock_while_it_runs_and_answers_contention_with_423(
     for response in (Client().get(url), asyncio.run(aget(url))):
         assert (response.status_code, response.content) == (200, b"held")
         assert state(name) == "free"
-    with elsewhere.held(Lock(name, lease=2.5, renew=False)):
+    with held(name, lease=2.5):
         responses = Client().get(url), asyncio.run(aget(url))
     for response in responses:
         assert (response.status_code, response.reason_phrase) == (423, "Locked")
@@ -46,7 +47,7 @@ def test_the_request_of_the_rest_framework_makes_a_view_too(name: str) -> None:
     def view(self: object, request: Request) -> HttpResponse:
         return HttpResponse()
 
-    with elsewhere.held(Lock(name)), pytest.raises(APIException) as refused:
+    with held(name), pytest.raises(APIException) as refused:
         view(object(), Request(RequestFactory().post("/")))
     assert refused.value.status_code == 423
 
@@ -62,7 +63,7 @@ def test_an_object_that_keeps_a_request_is_no_view(method: str, name: str) -> No
             return state(name)
 
     assert Billing().charge() == "held"
-    with elsewhere.held(Lock(name)), pytest.raises(LockNotAvailable):
+    with held(name), pytest.raises(LockNotAvailable):
         Billing().charge()
 
 
@@ -83,7 +84,7 @@ def test_contention_has_a_status_or_a_response_of_ones_own_or_is_raised(name: st
     def ask(**options: Any) -> Any:
         return redis_lock(name, wait=0, **options)(run)(RequestFactory().get("/"), name)
 
-    with elsewhere.held(Lock(name)):
+    with held(name):
         with override_settings(REDIS_LOCKS={"CONFLICT_STATUS": 409}):
             assert (409, 503) == (ask().status_code, ask(conflict_status=503).status_code)
         with pytest.raises(LockNotAvailable):
@@ -98,7 +99,7 @@ def test_retry_after_counts_the_lease_of_the_holder_and_of_each_waiter(
 ) -> None:
     world = Threads()
     lock = Lock(name, wait=20)
-    with elsewhere.held(Lock(name, lease=5, renew=False)):
+    with held(name, lease=5):
         waiters = [world.start(world.block, lock, lambda hold: None) for _ in range(3)]
         server_side.until_waiters(name, 3)
         response = Client().get(f"/{kind}/{name}/")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import redis
 
-from redis_locks import Lock, LockTimeout, TooMuchContention, optimistic, redis_lock
-from tests.elsewhere import held, is_free
+from redis_locks import LockTimeout, TooMuchContention, optimistic, redis_lock
+from redis_locks.testing import held
+from tests.elsewhere import is_free
 
 
 def test_a_decorated_function_is_called_without_the_pipeline(
@@ -79,7 +80,7 @@ def test_the_lock_to_escalate_to_is_named_by_the_call(client: redis.Redis, name:
         pipe.multi()
         pipe.incr(key)
 
-    with held(Lock(f"lock of {name}")), pytest.raises(TooMuchContention) as raised:
+    with held(f"lock of {name}"), pytest.raises(TooMuchContention) as raised:
         add(name)
     assert isinstance(raised.value.__cause__, LockTimeout)
 

@@ -9,9 +9,9 @@ import pytest
 import redis
 from django.db import transaction
 
-from redis_locks import Lock, LockTimeout, TooMuchContention, inspection
+from redis_locks import LockTimeout, TooMuchContention, inspection
+from redis_locks.testing import held
 from redis_locks.testing.server import EmbeddedServer
-from tests.elsewhere import held
 from tests.optimistic.sides import Adding, BlockingSide, Side
 from tests.support.optimistic import keep_conflicts_of
 from tests.support.world import Observer
@@ -74,7 +74,7 @@ def test_a_lock_that_is_not_to_be_had_is_contention(
 ) -> None:
     body = Adding(name, 10, lambda _: client.incr(name))
     with (
-        held(Lock(name)),
+        held(name),
         pytest.raises(TooMuchContention, match=r"did not become free within 0\.05 s") as raised,
     ):
         side.run(body, name, escalate_to=name, wait=0.05)

@@ -18,8 +18,7 @@ from django.urls import include, path
 from redis_locks import Lock, LockBackendError, LockNotAvailable, redis_lock
 from redis_locks.integrations import debug_toolbar as panel
 from redis_locks.signals import LOCK_SIGNALS
-from redis_locks.testing import override_locks
-from tests.elsewhere import held as held_elsewhere
+from redis_locks.testing import held, override_locks
 from tests.support import stored
 from tests.support.world import PATIENCE, Observer, granted, keys_of, until
 
@@ -193,10 +192,10 @@ def test_an_acquire_in_vain_is_shown_once(name: str, wait: float, outcome: str) 
         with pytest.raises(LockNotAvailable), redis_lock(name, wait=wait):
             pass
 
-    with held_elsewhere(Lock(name, label="another")):
+    with held(name):
         (row,) = shown(take).rows
     assert (outcome, "") == (row.outcome, row.held)
-    assert "(another)" in row.in_the_way
+    assert "(redis_locks.testing.held)" in row.in_the_way
 
 
 def test_an_acquire_that_redis_does_not_answer_is_shown(name: str) -> None:
@@ -245,7 +244,7 @@ def test_what_is_still_held_at_the_end_is_shown_as_held(name: str) -> None:
 
 def test_other_requests_and_threads_are_not_shown(name: str) -> None:
     def take(request: HttpRequest) -> None:
-        with held_elsewhere(Lock(f"{name}:other")), redis_lock(name):
+        with held(f"{name}:other"), redis_lock(name):
             pass
 
     assert [name] == [row.lock for row in shown(take).rows]

@@ -56,7 +56,7 @@ def stand_in_a_chain(length: int) -> None:
 
 @contextmanager
 def held(name: str, **options: Any) -> Iterator[Hold]:
-    """Hold a lock which somebody else may release meanwhile."""
+    """Hold a lock with such options, and yield the `Hold`, which somebody else may release meanwhile."""
     hold = Lock(name, **{"lease": 60, "renew": False} | options).acquire(wait=0)
     assert hold
     try:

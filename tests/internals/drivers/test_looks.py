@@ -13,8 +13,9 @@ from redis_locks import Lock
 from redis_locks.connections.backends import backend_for
 from redis_locks.drivers.blocking import BlockingDriver, BlockingLink
 from redis_locks.protocol import acquire
-from tests import elsewhere
+from tests.elsewhere import in_thread
 from tests.internals.acquire.stage import recorded
+from tests.support.world import granted
 
 MINUTES = 10
 
@@ -58,7 +59,8 @@ def test_a_waiter_sends_a_known_number_of_commands_a_minute(
         trips += 1
         return await exchange(link, *args)
 
-    with ExitStack() as stack, elsewhere.held(Lock(names[0], lease=3600)):
+    with ExitStack() as stack:
+        stack.callback(granted(in_thread(Lock(names[0], lease=3600).acquire)).release)
         if holds:
             stack.enter_context(Lock(f"{name}:held", lease=3600))
         monkeypatch.setattr(BlockingLink, "round_trip", counted)
