@@ -1,4 +1,4 @@
-"""Headless Chromium for tests and pictures: where it is, pages that report problems, and what axe says of them."""
+"""Headless Chromium for tests and pictures: where it is, pages' problems, and what axe says."""
 
 from __future__ import annotations
 

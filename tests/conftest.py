@@ -69,7 +69,10 @@ WORKERS = 5
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run one file in this process: for each worker to start, and collect, takes longer than most files."""
+    """Run one file in this process.
+
+    For each worker to start, and collect, takes longer than most files.
+    """
     asked = [Path(str(argument).partition("::")[0]) for argument in config.args]
     return 0 if len(set(asked)) == 1 and asked[0].is_file() else WORKERS
 

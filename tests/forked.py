@@ -1,4 +1,4 @@
-"""Processes that begin as if started by a shell, but for Python and the imports, which are there already.
+"""Processes that begin as if started by a shell, but with Python and the imports there already.
 
 Each is forked from the process of `tests.forking`. It leads a session of its own, and has the
 environment and the streams that it is given. Has what tests use of `subprocess.Popen`.

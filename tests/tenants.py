@@ -1,4 +1,4 @@
-"""Tenants that share a server: `REDIS_LOCKS["NAME_FUNCTION"]` puts the present one's name before each name."""
+"""Tenants that share a server: `REDIS_LOCKS["NAME_FUNCTION"]` prefixes names with the tenant's."""
 
 from __future__ import annotations
 

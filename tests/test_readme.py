@@ -1,4 +1,4 @@
-"""The examples of README and of the docs run, and what they say of commands, links and settings is so."""
+"""The examples of README and docs run, and what they say of commands, links, settings is so."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def run_test_case(shown: type[unittest.TestCase], urls: list[URLPattern]) -> Non
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md"])
 def test_what_an_example_defines_is_used(page: str) -> None:
-    """An example that is only defined may be broken inside: an example or a hidden comment calls it."""
+    """An example that is only defined may be broken inside: an example or a comment calls it."""
     defined: set[str] = set()
     used: set[str] = set()
     for statement in (
@@ -170,7 +170,7 @@ def test_the_first_example_locks_by_account(namespace: dict[str, Any]) -> None:
 
 
 def test_a_second_shell_of_the_tutorial_can_import_its_module(namespace: dict[str, Any]) -> None:
-    """The first shell holds the lock by then: an import that takes it would fail before the reader's call."""
+    """The first shell holds the lock then: an import that takes it fails before the call."""
     module = next(code for code in examples(PAGES[FIRST_LOCK]) if code.startswith("# reports.py"))
     with held("report:monday"), lock_timeout(0):
         exec(module, namespace)  # noqa: S102 - our own text

@@ -1,4 +1,6 @@
-"""Count what one warm cycle passes through: `python -m tests.architecture.cycles VERB URL`, run by `test_budgets`.
+"""Count what one warm cycle passes through: `python -m tests.architecture.cycles VERB URL`.
+
+`test_budgets` runs it.
 
 A process of its own, with the settings a new project has, because fixtures, patched settings and
 a test's database would be counted as well. It prints JSON.
@@ -42,7 +44,10 @@ _INLINED: Final = {"<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>"}
 
 
 def set_up(url: str, *apps: str) -> None:
-    """Set up Django with this app, a database in memory and, but for `apps`, nothing that a project need not have."""
+    """Set up Django with this app, a database in memory, and nothing else that projects can omit.
+
+    `apps` are added to that.
+    """
     settings.configure(
         INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth", *apps, "redis_locks"],
         DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
@@ -84,12 +89,18 @@ class Passed:
 
 
 def fewest(counted: list[Passed]) -> dict[str, list[str]]:
-    """Return what the shortest of some cycles called: the others collect garbage, or send statistics."""
+    """Return the calls of the shortest of some cycles.
+
+    The others collect garbage, or send statistics.
+    """
     return min(counted, key=lambda passed: len(passed.codes)).functions()
 
 
 def stay_young() -> None:
-    """Let no cycle, however slow the machine, have the process listen: later cycles would ask about that."""
+    """Let no cycle, however slow the machine, have the process listen.
+
+    Later cycles would ask about that.
+    """
     from redis_locks.protocol import renewal
 
     renewal.YOUNG = 60.0  # type: ignore[misc]
@@ -183,7 +194,7 @@ def _lock(kind: str, wait: float) -> Any:
 
 
 def commands(url: str, kind: str) -> dict[str, float]:
-    """Count the commands that the server runs for a free cycle and for a contended one, scripts' own included."""
+    """Count the server's commands for a free and a contended cycle, those of scripts included."""
     return {"free": _commands_free(url, kind), "contended": _commands_contended(url, kind)}
 
 

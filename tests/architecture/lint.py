@@ -1,4 +1,4 @@
-"""Say what is wrong in our English and in the layout of the package: `python -m tests.architecture.lint`.
+"""Say what is wrong in our English and layout: `python -m tests.architecture.lint`.
 
 Taste, which `nox -s lint` checks and no test: plain English (`prose`), the layout (`structure`).
 Texts without a translation are told as a warning; `--translated`, which a release asks for, makes
@@ -64,7 +64,8 @@ LAYOUT: Final[dict[str, tuple[int, Callable[[], list[str]]]]] = {
     "noqa of SLF001": (10, structure.private_accesses),
     "lines of Lua that are too long": (0, structure.long_lines_of_lua),
     "file names that occur twice": (0, structure.repeated_names),
-    # `Lock`: users import ours and that of `compat`, which stands in for redis-py's; the admin's is a model.
+    # `Lock`: users import ours and that of `compat`, which stands in for redis-py's.
+    # The admin's is a model.
     "class names that occur twice": (1, structure.repeated_classes),
     "classes that share private state with a base in another file": (0, structure.spread_classes),
     "lines of ARCHITECTURE.md": (200, lambda: lines(ROOT / "ARCHITECTURE.md")),
@@ -84,7 +85,10 @@ def layout() -> Iterator[str]:
 
 
 def texts(path: Path) -> Iterator[str]:
-    """Yield the docstrings of a module, and its strings that are no names: messages, help, text after attributes."""
+    """Yield a module's docstrings, and its strings that are no names: messages, help, and so on.
+
+    Texts after attributes count as well.
+    """
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.JoinedStr):
             parts = (getattr(value, "value", "x") for value in node.values)
@@ -118,7 +122,7 @@ def prose() -> list[str]:
 
 
 def untranslated() -> Iterator[str]:
-    """Yield a line for each text that a catalog has not, and for each that no source has any more."""
+    """Yield a line for each text that a catalog lacks, and for each that no source has any more."""
     import django
 
     django.setup()

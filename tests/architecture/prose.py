@@ -1,4 +1,7 @@
-"""What makes our English hard to read, found by a script: long sentences, subjects without a name, words we do not use."""
+"""What makes our English hard to read, found by a script.
+
+It finds long sentences, subjects without a name, and words we do not use.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from collections.abc import Iterator
 MOST_WORDS = 25
 
 _CODE = re.compile(
-    r"^( *)(`{3,}|~{3,}).*?^\1\2`*$|<!--.*?-->|<[^>\n]+>|::\n(\n+ +\S[^\n]*(\n +\S[^\n]*)*)+|^ *=+ .*^ *=+ [= ]+$",
+    r"^( *)(`{3,}|~{3,}).*?^\1\2`*$|<!--.*?-->|<[^>\n]+>"
+    r"|::\n(\n+ +\S[^\n]*(\n +\S[^\n]*)*)+|^ *=+ .*^ *=+ [= ]+$",
     re.DOTALL | re.MULTILINE,
 )
 """Blocks of code, comments, tags; in docstrings also what is indented after "::", and tables of
@@ -31,14 +35,15 @@ _FORBIDDEN = {
     r"lock owners?|owners? of (the|a) lock": "holder",
     r"watch-?dogs?": "renewal",
     r"stolen": "lost",
-    r"simply|easily|obviously|of course|just(?! (after|become|before|been|being|ended|now|taken))": "nothing: leave it out",
+    r"simply|easily|obviously|of course"
+    r"|just(?! (after|become|before|been|being|ended|now|taken))": "nothing: leave it out",
     r"(is|was|be|are) (to be )?had|be got": "a verb with an actor",
 }
 _WRONG = re.compile(rf"\b({'|'.join(_FORBIDDEN)})\b", re.IGNORECASE)
 
 
 def sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of Markdown, or of a docstring: no code, no headings; each cell of a table by itself."""
+    """Yield the sentences of Markdown or a docstring: no code, no headings, cell by cell."""
     text = _HEADING.sub("\n", _CODE.sub("\n\n", text))
     text = _INLINE.sub("`code`", _LINK.sub(r"\1", text))
     for block in _BLOCK.split(text):

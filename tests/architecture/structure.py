@@ -1,4 +1,7 @@
-"""Count how the package is laid out, from its text and from pyproject.toml; run by `lint` and `test_budgets`."""
+"""Count how the package is laid out, from its text and from pyproject.toml.
+
+`lint` and `test_budgets` run it.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ def rooms() -> list[str]:
 
 
 def floors() -> list[str]:
-    """Return the floors of the house, from the ground: each room stands above all that it imports."""
+    """Return the floors of the house, from the ground: each room is above all that it imports."""
     graph = _room_graph()
     heights = {room: _height(room, graph, ()) for room in graph}
     return [

@@ -1,4 +1,6 @@
-"""Describe what users of the app may rely on, as lines of text; `test_public_api` and `__main__` call it.
+"""Describe what users of the app may rely on, as lines of text.
+
+`test_public_api` and `__main__` call it.
 
 Everything is read from the running code: names, signatures with their annotations as they are
 written, and the names that a project spells in its settings, templates and scripts. Where a class
@@ -153,7 +155,7 @@ def describe() -> list[str]:
 
 
 def exported(module: ModuleType) -> list[str]:
-    """Return the public names of a module: its `__all__`, or what the package defines and it has."""
+    """Return a module's public names: its `__all__`, or what the package defines and it has."""
     if hasattr(module, "__all__"):
         return sorted(module.__all__)
     return sorted(
@@ -283,7 +285,10 @@ def _public_members(cls: type) -> dict[str, str]:
 
 
 def _bases(cls: type) -> Iterator[str]:
-    """The public ancestors, and of other packages the direct ones: what `except` and `isinstance` can name."""
+    """The public ancestors, and of other packages the direct ones.
+
+    `except` and `isinstance` can name them.
+    """
     lineage = [base for base in cls.__mro__ if base.__module__.partition(".")[0] == OURS]
     direct = {base for ours in lineage for base in ours.__bases__} - _PLAIN
     for base in cls.__mro__[1:]:
@@ -320,7 +325,7 @@ def _members(cls: type) -> Iterator[tuple[str, str]]:
 
 
 def _is_of_others(cls: type, name: str, value: Any = None) -> bool:
-    """Whether another package promises a member, and ours takes no more arguments than that does."""
+    """Whether another package promises a member, and ours takes no more arguments than it."""
     for base in cls.__mro__:
         if base.__module__.partition(".")[0] in {OURS, "builtins", "typing"}:
             continue
@@ -429,7 +434,8 @@ def _permissions() -> Iterator[str]:
 
 def _app() -> Iterator[str]:
     config = apps.get_app_config("redis_locks")
-    yield f"app label {config.label}, config {type(config).__name__}, distribution django-redis-locks"
+    kind = type(config).__name__
+    yield f"app label {config.label}, config {kind}, distribution django-redis-locks"
     for model in config.get_models():
         yield f"model {model._meta.label}, managed {model._meta.managed}"
 

@@ -32,7 +32,8 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    # what: the limit, the budget. A block has a file of its own, and in async code an exit: record 97.
+    # what: the limit, the budget.
+    # A block has a file of its own, and in async code an exit: record 97.
     "files of a blocking cycle": Budget(12, 10),
     "functions of a blocking cycle": Budget(37, 25),
     "files of an async cycle": Budget(14, 14),

@@ -1,4 +1,4 @@
-"""CI runs tests of every module for clusters: marks may not leave out a module as a whole, which nobody would see."""
+"""CI runs tests of every module for clusters: no mark leaves a whole module out unnoticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The linter of our English can fail: each kind of fault is found, and none in code, links and tables."""
+"""The linter of our English can fail: it finds each kind of fault.
+
+It finds none in code, links and tables.
+"""
 
 from __future__ import annotations
 

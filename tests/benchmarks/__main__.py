@@ -1,4 +1,4 @@
-"""Measure all sections and print what was seen beside what is wanted: `python -m tests.benchmarks --help`."""
+"""Measure all sections, and print figures beside goals: `python -m tests.benchmarks --help`."""
 
 from __future__ import annotations
 

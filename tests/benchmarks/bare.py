@@ -1,4 +1,6 @@
-"""The least that a fair lock with fencing tokens needs, over bare sockets: what is possible on this machine.
+"""The least that a fair lock with fencing tokens needs, over bare sockets.
+
+It is what is possible on this machine.
 
 One script asks or joins the queue, one hands on by a message. There are no timeouts, no renewal, no
 errors, no holder that people can read, and nothing that a dead process leaves is cleaned up. It is

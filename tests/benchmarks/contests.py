@@ -1,4 +1,4 @@
-"""Processes, threads and tasks that take locks, of ours and of other libraries: free ones, and one that all want."""
+"""Processes, threads and tasks that take locks, ours and others': free ones, and one for all."""
 
 from __future__ import annotations
 
@@ -77,7 +77,10 @@ def contest(
     *,
     why: str = "",
 ) -> Section:
-    """Return a section of ours and of the others that are installed; it is to be so far ahead of some."""
+    """Return a section of ours and of the others that are installed.
+
+    Ours must be ahead of some by the factors in `ahead`.
+    """
     ratios = (
         Wanted(
             f"{title}: against {LOCKS[other].label}",

@@ -1,4 +1,6 @@
-"""What each script costs the server, by how many hold, wait or are listed: `python -m tests.benchmarks.crowds`.
+"""What each script costs the server in a crowd: `python -m tests.benchmarks.crowds`.
+
+Crowds hold, wait or are listed.
 
 The server's own clock measures each call, without its way through the network. The server goes
 before all other processes, where that is allowed, so that they do not count.
@@ -193,7 +195,7 @@ class Cost(NamedTuple):
     most: float
 
     def best(self, other: Cost) -> Cost:
-        """Return the smaller of two costs, figure by figure: the machine may have been busy with something else."""
+        """Return the smaller of two costs, figure by figure: the machine may have been busy."""
         return Cost(*map(min, self, other))
 
 
@@ -620,7 +622,10 @@ def _(place: Place, size: int) -> Question:
 def write_down(
     place: Place, sessions: Sequence[str], mode: str, name: str, has: Sequence[str] = ()
 ) -> None:
-    """Let sessions wait for a lock, and look for deadlocks; with locks that they have, until a look has come to its end."""
+    """Let sessions wait for a lock, and look for deadlocks.
+
+    With locks that they have, each looks until a look has come to its end.
+    """
     listed = json.dumps([lock_keys("crowd", 0, each).lock.decode() for each in has])
     for session in sessions:
         rest = ""
@@ -709,7 +714,10 @@ def come_and_go(place: Place, mode: str) -> None:
 
 
 def fill_index(place: Place, size: int, ends_ms: int | None = None) -> None:
-    """Let so many other locks be held; or only be listed, if `ends_ms` says when their leases ended."""
+    """Let so many other locks be held, or only be listed.
+
+    `ends_ms` says when the leases of listed ones ended.
+    """
     if ends_ms is None:
         place.come(size, names=lambda number: (f"other:{number}",))
     for start in range(0, size if ends_ms else 0, _AT_ONCE):
@@ -747,7 +755,10 @@ def measured(server: EmbeddedServer, each: Crowd, size: int, rounds: int) -> dic
     return best
 
 
-_LOOP = "local n = 0 for i = 1, 10000 do n = n + #string.match('a b c ' .. i, '^(%S+) (%S+)') end return n"
+_LOOP = (
+    "local n = 0 for i = 1, 10000 do n = n + #string.match('a b c ' .. i, '^(%S+) (%S+)') end "
+    "return n"
+)
 _LOOP_US = 5_000
 """What the loop may take where the bounds hold as they stand. It takes twice as long on a slow
 machine of CI.
@@ -755,7 +766,10 @@ machine of CI.
 
 
 def slowness(server: EmbeddedServer) -> float:
-    """Return by how much this machine is slower with Lua than one where the bounds hold as they stand; 1 at least."""
+    """Return how many times slower with Lua this machine is than one where the bounds hold.
+
+    It is 1 at least.
+    """
     with server.client() as client:
         client.config_set("slowlog-log-slower-than", 0)
         client.slowlog_reset()

@@ -1,4 +1,7 @@
-"""What a client does in a cycle of each kind, for `instructions`, which counts it: ``python -m tests.benchmarks.cycles URL``."""
+"""What a client does in a cycle of each kind: ``python -m tests.benchmarks.cycles URL``.
+
+`instructions` counts it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions that a client runs in a cycle of each kind, by callgrind: ``python -m tests.benchmarks.instructions``.
+"""Instructions of a client's cycles, by callgrind: ``python -m tests.benchmarks.instructions``.
 
 They are the same on any machine, within 1 % from run to run, where times swing by a third. Work
 that is put off counts as well: any thread of the client does. The figures of the last landing are

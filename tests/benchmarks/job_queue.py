@@ -1,4 +1,4 @@
-"""A job queue of 8 processes: `lock_rows(skip_locked=True, limit=1)` beside what the database offers.
+"""A job queue of 8 processes: `lock_rows(skip_locked=True, limit=1)` and the database's own.
 
 That is SKIP LOCKED on PostgreSQL. SQLite has none, so there it is what projects do instead: to take
 and do each job in one transaction that begins with BEGIN IMMEDIATE, or to claim a job by an UPDATE,
@@ -101,7 +101,7 @@ def _work(
 
 
 def _measure(subject: str, alias: str, inboxes: list[Any], outbox: Any) -> tuple[float, float]:
-    """Return how many jobs a second are done, and how many seconds of the processor one took in our processes."""
+    """Return how many jobs a second are done, and one job's processor seconds in our processes."""
     from tests.ledger.models import Counter
 
     rows = Counter.objects.using(alias)
@@ -161,7 +161,8 @@ def main(rounds: int, *, sqlite: bool) -> None:
     for subject, its in rates.items():
         rate, used = median(rate for rate, _ in its), median(used for _, used in its) * 1000
         sys.stdout.write(
-            f"{subject:<24}{rate:8,.0f} jobs/s {own / rate:7.2f}x its time {used:7.2f} ms of the processor\n"
+            f"{subject:<24}{rate:8,.0f} jobs/s {own / rate:7.2f}x its time {used:7.2f} ms of the "
+            "processor\n"
         )
 
 

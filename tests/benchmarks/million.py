@@ -28,7 +28,7 @@ WAITED_FOR = 10
 
 
 def set_up(url: str) -> None:
-    """Let this process use the server at `url`, with a database in memory and somebody who may see the admin."""
+    """Let this process use the server at `url`, a database in memory, and a user of the admin."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     import django
     from django.conf import settings

@@ -32,7 +32,7 @@ def pin(pid: int, *processors: int) -> None:
 
 
 def goes_first(pid: int) -> bool:
-    """Let a process have a processor whenever it wants one, before all others; whether that is allowed here.
+    """Let a process have a processor before all others whenever it wants; return whether it may.
 
     The time of what it does is then its own, however many others want the processors.
     """
@@ -61,7 +61,7 @@ def on_clients_processor() -> Iterator[None]:
 
 @contextmanager
 def busy() -> Iterator[None]:
-    """Let a process spin on each processor, at the usual priority, beside the server and the clients."""
+    """Let a process of usual priority spin on each processor, beside the server and clients."""
     with _spinning_on(SERVER), _spinning_on(CLIENTS):
         yield
 

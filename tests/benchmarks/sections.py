@@ -54,7 +54,7 @@ class Wanted(NamedTuple):
     form: str = "{:.2f}x"
 
     def row(self, rounds: Rounds) -> tuple[bool, str]:
-        """Return whether it was seen on each machine, and its row: the median of the rounds, and the range."""
+        """Return whether each machine showed it, and its row: median of the rounds, and range."""
         wanted = f"at {'most' if self.most else 'least'} {self.form.format(self.bound)}"
         found = [self._cell(of_machine) for of_machine in rounds.values()]
         cells = " | ".join(cell for _, cell in found)
@@ -135,7 +135,7 @@ class Section(NamedTuple):
         return found
 
     def table(self, rounds: Rounds) -> Iterator[str]:
-        """Yield the lines of a table of medians; a comparison is the median of those within a round."""
+        """Yield the lines of a table of medians; a comparison is the median within rounds."""
         any_round = next(iter(rounds.values()))[0]
         heads = [*any_round[self.subjects[0]], f"{self.subjects[0]} is"]
         yield f"\n{self.title}\n\n"

@@ -1,4 +1,4 @@
-"""The tests' settings, but what users have where they choose nothing: what is measured is what they get."""
+"""The tests' settings, but with users' defaults: what is measured is what users get."""
 
 from __future__ import annotations
 

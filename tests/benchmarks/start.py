@@ -1,4 +1,4 @@
-"""What the app adds to Django's start, with it and without it in turn: `python -m tests.benchmarks.start`.
+"""What the app adds to Django's start, with and without it: `python -m tests.benchmarks.start`.
 
 The processor's time, not the clock's, so that what else runs on the machine counts for less. A
 project without Redis elsewhere: redis-py is imported when the first lock is taken, and counted

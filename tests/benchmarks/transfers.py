@@ -1,4 +1,4 @@
-"""Transfers between two accounts that all want: the bank's strategies, as its comparison measures them."""
+"""Transfers between two accounts that all want: the bank's strategies, as in its comparison."""
 
 from __future__ import annotations
 

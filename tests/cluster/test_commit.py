@@ -1,4 +1,4 @@
-"""Reads that ride with the acquire and writes that ride with the release, within one slot of a cluster."""
+"""Reads with the acquire and writes with the release, within one slot of a cluster."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_command_that_fails_is_reported_and_the_lock_released(
 def test_a_commit_and_reads_wait_until_their_slot_has_moved(
     on_nodes: Nodes, world: World, name: str, cluster: redis.RedisCluster
 ) -> None:
-    """Half of the data is on the other node already: neither half may be written, or read, alone."""
+    """Half of the data is on the other node: neither half may be written, or read, alone."""
     partition = 8
     slot = on_nodes.slot(name, partition)
     source = on_nodes.owner(name, partition)

@@ -22,8 +22,9 @@ def found(using: str | None = None) -> dict[str, Finding]:
 def test_all_masters_are_looked_at(on_nodes: Nodes) -> None:
     findings = found()
     assert [
-        "server", "scripting", "version", "role", "rights", "features", "locking", "outages", "eviction", "shared cache", "persistence",
-        "replicas", "sentinel", "cluster", "clock", "latency",
+        "server", "scripting", "version", "role", "rights", "features", "locking", "outages",
+        "eviction", "shared cache", "persistence", "replicas", "sentinel", "cluster", "clock",
+        "latency",
     ] == list(findings)  # fmt: skip
     assert {"persistence": Level.WARNING} == {
         check: finding.level for check, finding in findings.items() if finding.level != Level.OK

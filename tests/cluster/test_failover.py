@@ -1,4 +1,4 @@
-"""A master dies under load and its replica takes over: who waits goes on, and the ledger stays whole."""
+"""A master dies under load and its replica takes over: waiters go on, the ledger stays whole."""
 
 from __future__ import annotations
 

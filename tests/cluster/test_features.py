@@ -1,4 +1,4 @@
-"""What is built on locks, each on all masters of a cluster: commands, admin, views, jobs, rows, statistics."""
+"""Features on locks, on all masters: commands, admin, views, jobs, rows, statistics."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_a_detached_hold_goes_on_elsewhere(names: list[str], world: World) -> No
 
 
 def test_an_optimistic_transaction_follows_its_slot(on_nodes: Nodes, name: str, side: Side) -> None:
-    """Attempts of which others change the keys, on each master, and while their slot moves key by key."""
+    """Attempts whose keys others change, on each master, and while their slot moves key by key."""
     with redis.RedisCluster("127.0.0.1", on_nodes.masters[0].port) as client:
         for node, each in on_nodes.one_for_each(name).items():
             keys = [key_beside(each, f"{name}:{number}") for number in range(2)]

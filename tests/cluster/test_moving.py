@@ -24,7 +24,10 @@ DEBIANS_SERVER = "/usr/bin/redis-server"
 
 @pytest.fixture(scope="module", params=["usual", pytest.param("redis", marks=pytest.mark.long)])
 def server(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The usual server, and Redis itself where there is one; CI runs all tests on Redis in a step of its own."""
+    """The usual server, and Redis itself where there is one.
+
+    CI runs all tests on Redis in a step of its own.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "redis":
             if not Path(DEBIANS_SERVER).exists():
@@ -52,7 +55,7 @@ def test_a_slot_moved_in_one_step_under_load_harms_nobody(on_nodes: Nodes, name:
 
 
 class Count:
-    """What threads and tasks count up under one lock, while they take others of its partition as well."""
+    """What threads and tasks count up under a lock, while they take others of its partition."""
 
     def __init__(self, exclusive: str, shared: str, permit: str) -> None:
         self.seen = 0

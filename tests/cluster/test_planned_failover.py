@@ -1,4 +1,4 @@
-"""A master and its replica change places as planned: nothing is lost, and nobody holds beside somebody else."""
+"""A master and its replica swap places as planned: nothing is lost, and no two hold at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def nodes() -> Iterator[Nodes]:
 def test_a_waiter_that_listens_on_a_former_master_does_not_stand_in_line_on_the_new_one(
     on_nodes: Nodes, world: World, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new one would pass it over, and the cluster's bus would tell it the grant all the same."""
+    """The new one would skip it, and the cluster's bus would tell it the grant all the same."""
     (each,) = on_nodes.names_in(4, 1)
     hold = held(world, Lock(each, lease=60))
     former = on_nodes.owner(name, 4)

@@ -1,4 +1,7 @@
-"""What redis-py gets wrong: a call on a held lock deletes its key, returns True, and the next caller is let in."""
+"""What redis-py gets wrong: a call on a held lock deletes its key, and the next caller is let in.
+
+The call returns True.
+"""
 
 from __future__ import annotations
 

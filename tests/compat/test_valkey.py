@@ -1,4 +1,4 @@
-"""Compat locks over clients of valkey-py: they exclude its own locks, and raise errors that its handlers know."""
+"""Compat locks over valkey-py's clients: they exclude its locks, and raise errors it knows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A real process that uses one kind of lock.
 
-``worker.py URL NAME KIND count ROUNDS`` reads and writes a counter inside the lock, and says "done".
+``worker.py URL NAME KIND count ROUNDS`` reads and writes a counter inside the lock, and
+says "done".
 ``worker.py URL NAME KIND hold`` acquires, says "held" and waits to be killed or told to go.
 """
 

@@ -59,7 +59,7 @@ def crowd(url: str, name: str, threads: int, times: int, patience: float) -> Non
 
 
 def forked_crowds(count: int, url: str, name: str, times: int, patience: float) -> None:
-    """Fork so many processes, as a server of web requests does, and let one thread of each be such a crowd.
+    """Fork so many processes, as a web server does, and let one thread of each be such a crowd.
 
     The process that forks has set Django up and holds no connection. It fails if one of the others
     does.
@@ -96,7 +96,7 @@ def notes(client: redis.Redis, name: str) -> list[Note]:
 
 
 def overtaken(kept: list[Note]) -> list[int]:
-    """For each waiter, how many holds any one other process had before it that were not due before it.
+    """For each waiter, the most holds that one other process had before it and that were not due.
 
     Due are those that stood before it when it was first seen in the queue, one hold each.
     """

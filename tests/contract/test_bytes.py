@@ -1,4 +1,4 @@
-"""Under `python -bb`, which raises where bytes are compared with text: that is always unequal, whatever they say."""
+"""Under `python -bb`, which raises where bytes are compared with text: they are never equal."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tests.support.world import PATIENCE, Observer, World, held, keys_of, served
 def repeated(
     disturb: Callable[[], object], progress: Callable[[], int], pause: float = 0.02
 ) -> Iterator[None]:
-    """Disturb again and again, as long as there is progress in between: a busy machine needs longer for a cycle."""
+    """Disturb again and again while there is progress: a busy machine needs longer for a cycle."""
     stop = threading.Event()
 
     def run() -> None:

@@ -1,4 +1,7 @@
-"""An interrupt at any step of a block: nobody renews the lock then, and it is released; few kinds leave it to its lease."""
+"""An interrupt at any step of a block: nobody renews the lock then, and it is released.
+
+A few kinds of interrupt leave the lock to its lease.
+"""
 
 from __future__ import annotations
 

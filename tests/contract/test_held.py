@@ -1,4 +1,4 @@
-"""What a thread or task has is known, also if it has a lock twice, or in a way in which no acquire finds it."""
+"""What a thread or task has is known, also twice, or in a way in which no acquire finds it."""
 
 from __future__ import annotations
 

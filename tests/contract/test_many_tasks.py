@@ -1,4 +1,4 @@
-"""Thousands of tasks of one loop wait for one lock: in order, over one connection, each at the cost of some kB."""
+"""Thousands of tasks of a loop wait for a lock: in order, over one connection, some kB each."""
 
 from __future__ import annotations
 

@@ -15,9 +15,10 @@ from tests.support import stored
 from tests.support.world import Observer, World, held, keys_of
 
 HOSTILE = [
-    "a}{b", "{0}", "}:holder:x", "*", "?[a-z]", "a b", "a\r\nDEL x\r\n", "%s %d", "$5\r\n", "'; return 1 --",
-    "]] .. redis.call('FLUSHALL') .. [[", "\x1b[2J", "\u202egpj", "é" * 200, "x:fence:y", "..", "/", "käse:🔒", " ", "'\"\\",
-    "{}", "a{b}c", "line\nbreak", "x" * 475,  # with the name of a test the longest that there may be
+    "a}{b", "{0}", "}:holder:x", "*", "?[a-z]", "a b", "a\r\nDEL x\r\n", "%s %d", "$5\r\n",
+    "'; return 1 --", "]] .. redis.call('FLUSHALL') .. [[", "\x1b[2J", "\u202egpj", "é" * 200,
+    "x:fence:y", "..", "/", "käse:🔒", " ", "'\"\\", "{}", "a{b}c", "line\nbreak",
+    "x" * 475,  # with the name of a test the longest that there may be
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""on_unavailable="proceed", and the server goes away while the block runs: the block's work stands."""
+"""on_unavailable="proceed", and the server goes away during the block: the block's work stands."""
 
 from __future__ import annotations
 

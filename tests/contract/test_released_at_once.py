@@ -1,4 +1,4 @@
-"""Threads or tasks that release one hold at the same time: one of them does it, and tells what came of it."""
+"""Threads or tasks that release one hold at once: one does it, and tells what came of it."""
 
 from __future__ import annotations
 

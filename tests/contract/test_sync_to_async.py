@@ -1,4 +1,4 @@
-"""Sync code that asyncio's tasks run by sync_to_async, in one thread: each task is a holder of its own."""
+"""Sync code that asyncio's tasks run by sync_to_async, in one thread: each task is a holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a signal's handler raises, at whatever point of a wait, reaches the caller as it is; an error of the connection's own does not."""
+"""What a signal's handler raises reaches the caller as it is, at whatever point of a wait.
+
+An error of the connection's own does not.
+"""
 
 from __future__ import annotations
 

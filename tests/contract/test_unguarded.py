@@ -1,4 +1,4 @@
-"""on_unavailable="proceed": where Redis cannot be asked, the work goes on without the lock, and says so."""
+"""on_unavailable="proceed": where Redis cannot be asked, work goes on unlocked, and says so."""
 
 from __future__ import annotations
 

@@ -192,7 +192,9 @@ def test_interrupted_on_its_way_a_downgraded_hold_is_shared(
 def meanwhile(
     world: World, monkeypatch: pytest.MonkeyPatch, hold: Hold, verb: str, *args: Any
 ) -> list[BaseException | None]:
-    """Have another thread or task call a method of `hold` when its upgrade is granted, before the reply is read.
+    """Have another thread or task call a method of `hold` when its upgrade is granted.
+
+    The call comes before the reply is read.
 
     Return where its error will be, or None.
     """
@@ -227,7 +229,7 @@ def test_a_hold_that_is_released_while_it_is_upgraded_is_free(
 
 
 class ReleasedMeanwhile:
-    """Another thread releases `hold` when its upgrade is granted, and stops after its first question."""
+    """Another thread releases `hold` when its upgrade is granted, and stops after its question."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, hold: Hold, *, interrupts: bool) -> None:
         self._hold = hold
@@ -270,7 +272,10 @@ def test_a_release_is_no_loss_if_the_upgrade_did_it(
 def test_a_hold_that_is_released_beside_an_interrupted_upgrade_is_free(
     name: str, monkeypatch: pytest.MonkeyPatch, server_side: Observer
 ) -> None:
-    """The release asked by the old token while the new one held, and by the new one when it was taken back."""
+    """The release asked by the old token while the new one held, and then by the new one.
+
+    The new one had been taken back by then.
+    """
     hold = held(Threads(), Lock(name, mode="shared"))
     other = ReleasedMeanwhile(monkeypatch, hold, interrupts=True)
 

@@ -1,4 +1,4 @@
-"""Many that hold something wait at once: it costs the server little, nobody loses a hold, and a deadlock among them is found."""
+"""Many holders that wait at once cost the server little, lose nothing, and have deadlocks found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of the money test: makes its share of the transfers, each exactly once, whatever happens to it.
+"""One process of the money test: makes its share of transfers once each, whatever happens.
 
 What became of a transfer is noted at once, over a connection that loses nothing. A process that
 takes over from a killed one begins after the last note: with a transfer that may have been made
@@ -43,7 +43,7 @@ class Transfer:
 
 
 def account_names(strategy: str, count: int) -> list[str]:
-    """The accounts of a strategy: ways that exclude others by different locks must not share them."""
+    """The accounts of a strategy: ways that exclude by different locks must not share them."""
     return [f"money-{strategy}-{number}" for number in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Runs that were never made, with figures chosen by a test, and how to wait for one that is made."""
+"""Runs that were never made, with figures chosen by a test, and how to wait for a real one."""
 
 from __future__ import annotations
 

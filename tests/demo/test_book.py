@@ -1,4 +1,4 @@
-"""Table 11.2 of the book within a run: measured by real processes, shown beside the book's figures."""
+"""Table 11.2 of the book within a run: measured by real processes, beside the book's figures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def forgotten(client: redis.Redis) -> Iterator[None]:
 def table(
     seconds: float, rounds: Sequence[Sequence[int]] = ((30, 33, 37), (60, 66, 74), (90, 100, 110))
 ) -> list[dict[str, Any]]:
-    """Rows as a run of so many seconds has them: the original lock, the Lua lock and ours, round by round."""
+    """Rows of a run of so many seconds: the original lock, the Lua lock and ours, by round."""
     found = {
         (lock, 2): Figures(sum(each) + 50, sum(each), 1.0, 0.001, 2.0, [*each])
         for lock, each in zip(("original", "lua", "redis_locks"), rounds, strict=True)

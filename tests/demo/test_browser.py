@@ -1,4 +1,7 @@
-"""The bank in a real browser: its tour, the comparison, and each page by keyboard, on a phone, in light and dark."""
+"""The bank in a real browser: its tour, the comparison, and each page.
+
+Each page by keyboard, on a phone, in light and dark.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_the_site_is_there_before_anything_is_measured_and_a_taken_port_is_said(
 
 
 def toolbar_shown(site: Site) -> list[bool]:
-    """Whether one browser sees the debug toolbar's panel of locks before, while and after it asks for that."""
+    """Whether a browser sees the debug toolbar's panel before, while and after it asks for it."""
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     pages = [
         browser.open(f"{site.url}{query}", timeout=60)

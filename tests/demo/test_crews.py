@@ -1,4 +1,4 @@
-"""Crews of real processes: three tellers at a time, and a job that workers take over from each other."""
+"""Crews of real processes: three tellers at a time, and a job that workers take over in turn."""
 
 from __future__ import annotations
 

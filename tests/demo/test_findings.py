@@ -78,7 +78,8 @@ def test_three_words_are_all_that_is_said_of_two(
 def test_a_finding_says_with_how_many_workers_which_of_two_is_better() -> None:
     found = texts(summaries(HOT_OPTIMISTIC))
     assert (
-        f"{OPTIMISTIC} is better with 2, redis_lock packed is better with 10, no difference with 1, not decided with 5."
+        f"{OPTIMISTIC} is better with 2, redis_lock packed is better with 10, no difference with "
+        "1, not decided with 5."
     ) in found
 
 

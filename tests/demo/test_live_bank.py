@@ -1,4 +1,4 @@
-"""The live bank: a transfer by hand, a race of many, and what the page says when something is wrong."""
+"""The live bank: a transfer by hand, a race of many, and what the page says of mistakes."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def balances(client: redis.Redis, strategies: list[str]) -> dict[str, int]:
 def make_all(
     client: redis.Redis, crew: Crew, count: int, kills: list[int], within: float
 ) -> set[str]:
-    """Kill a worker whenever so many transfers are done; return which accounts were ever seen overdrawn."""
+    """Kill a worker whenever so many transfers are done; return which accounts were overdrawn."""
     on_redis = [name for name in SAFE if STRATEGIES[name].books is REDIS_BOOKS]
     chance = random.Random(count)
     overdrawn: set[str] = set()

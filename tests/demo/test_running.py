@@ -1,4 +1,4 @@
-"""Runs of the comparison, made by real processes: one at a time, what they count, how far they are."""
+"""Runs of the comparison, made by real processes: one at a time, their counts and progress."""
 
 from __future__ import annotations
 

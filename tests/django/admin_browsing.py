@@ -1,4 +1,4 @@
-"""The admin's site in a browser: its server, who holds and waits there, and what the browser complains about."""
+"""The admin's site in a browser: its server, its holders and waiters, the browser's complaints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Visit(browsing.Visit):
 
 
 def try_now(page: Page, url: str) -> None:
-    """Press "Try now" on a page that gets no news from `url`, then let the site answer there, and wait for the news.
+    """Press "Try now" on a page without news from `url`, let the site answer, await the news.
 
     The site stays away until the page has asked: a page that recovers by itself takes its button
     away.

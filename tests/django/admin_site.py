@@ -1,4 +1,6 @@
-"""A site for browsers to visit, started as ``python admin_site.py PORT`` with REDIS_URL and DEMO_DATABASE set.
+"""A site for browsers to visit, started as ``python admin_site.py PORT``.
+
+It needs REDIS_URL and DEMO_DATABASE in its environment.
 
 It is the demo's, with its strict Content-Security-Policy, a superuser "admin" and a "viewer" who
 may only look; the password of both is "password".

@@ -199,7 +199,7 @@ class Terminal:
         return self.shown
 
     def reply(self, text: str, keys: str, *, times: int = 1) -> str:
-        """Type `keys` once the terminal has shown `text` so often; return all that it had shown by then."""
+        """Type `keys` once the terminal has shown `text` so often; return all shown by then."""
         shown = self.until(text, times=times)
         self.type(keys)
         return shown
@@ -243,7 +243,7 @@ class Terminal:
         return self._process.wait(), self.shown
 
     def quit(self) -> str:
-        """Press q; return what was shown until the process has ended, and given the terminal back."""
+        """Press q; return what was shown until the process ended and gave the terminal back."""
         self.type("q")
         status, shown = self.end()
         assert (0, self.modes_before) == (status, self.modes)

@@ -162,7 +162,7 @@ def apis(**options: Any) -> Views:
 
 
 def under(*decorators: Any, method: str, base: type[View]) -> Any:
-    """A view whose class has this method under decorators, or lists of them, the outermost first."""
+    """A view class with this method under decorators, or lists of them, the outermost first."""
     found = type("Decorated", (base,), {})
     for decorator in reversed(decorators):
         found = method_decorator(decorator, name=method)(found)

@@ -1,4 +1,7 @@
-"""The badge on the admin's index: how many locks have waiters, for who may see locks, and never at the price of the index."""
+"""The badge on the admin's index: how many locks have waiters, for those who may see locks.
+
+It never comes at the price of the index.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The admin's pages of locks follow what happens, in a real browser under a strict Content-Security-Policy."""
+"""The admin's pages of locks follow what happens, in a real browser.
+
+They do so under a strict Content-Security-Policy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the admin's pages of locks look like: to a keyboard, a small screen, other colours, axe, and hostile names."""
+"""What the admin's pages of locks look like: to a keyboard, a small screen, other colours, axe.
+
+Also with hostile names.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ def test_with_forced_colours_what_colours_tell_is_still_seen(
     assert page.evaluate("matchMedia('(forced-colors: active)').matches")
     mark = "getComputedStyle(document.querySelector('.locks-contended > *')).borderLeftWidth"
     assert "3px" == page.evaluate(mark)
-    dot = """getComputedStyle(document.querySelector("[data-state-text]"), "::before").backgroundColor"""
+    dot = (
+        "getComputedStyle(document.querySelector('[data-state-text]'), '::before').backgroundColor"
+    )
     live = page.evaluate(dot)
     page.click("text=Pause updates")
     page.wait_for_selector("[data-state='paused']")
@@ -74,7 +79,7 @@ def count(server: EmbeddedServer, name: str) -> None:
 
 
 def each_page(page: Page, name: str) -> Iterator[None]:
-    """From a list with one lock that is held and waited for, go to every page; yields when one is there."""
+    """From a list with one lock that is held and waited for, go to every page; yield at each."""
     address = page.url.partition("?")[0]
     yield
     page.click("[data-rows] a")
@@ -153,7 +158,8 @@ def test_nothing_that_is_hidden_can_be_focused(
             page.evaluate(
                 """() => {
                     const each = document.activeElement, box = each.getBoundingClientRect();
-                    return [each.textContent, !each.closest(".locks-page") || box.width * box.height > 100];
+                    const isOurs = each.closest(".locks-page");
+                    return [each.textContent, !isOurs || box.width * box.height > 100];
                 }"""
             )
         )

@@ -1,4 +1,4 @@
-"""Force-release and cancel from the admin, in a real browser under a strict Content-Security-Policy."""
+"""Force-release and cancel from the admin, in a browser under a strict Content-Security-Policy."""
 
 from __future__ import annotations
 

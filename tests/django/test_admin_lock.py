@@ -1,4 +1,4 @@
-"""The admin's page of one lock, of whatever name: who is there, who blocks whom, and the news of the pages."""
+"""The admin's page of one lock, of any name: who is there, who blocks whom, and live news."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The admin's pages of locks under themes, which replace Django's templates and want their own context there."""
+"""The admin's lock pages under themes, which replace Django's templates and need their context."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ def kept(name: str) -> Iterator[None]:
 
 def bars(page: str) -> list[tuple[str, float, float, int]]:
     found = re.findall(
-        r'<rect class="locks-hold-(\w+)(?: locks-hold-long)?" x="([\d.]+)" y="(\d+)" width="([\d.]+)"',
+        r'<rect class="locks-hold-(\w+)(?: locks-hold-long)?" '
+        r'x="([\d.]+)" y="(\d+)" width="([\d.]+)"',
         page,
     )
     return [(look, float(x), float(width), int(y)) for look, x, y, width in found]

@@ -1,4 +1,4 @@
-"""The waits in progress on the admin's page of figures: by lock, by template of the name, by what the holder runs."""
+"""Waits in progress on the admin's page of figures: by lock, by template, by the holder's work."""
 
 from __future__ import annotations
 

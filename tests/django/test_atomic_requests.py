@@ -1,4 +1,4 @@
-"""ATOMIC_REQUESTS: a locked view releases after COMMIT, and commits only if it still holds its locks."""
+"""ATOMIC_REQUESTS: a locked view releases after COMMIT, and commits only with its locks held."""
 
 from __future__ import annotations
 

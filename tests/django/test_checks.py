@@ -1,4 +1,4 @@
-"""manage.py check: what it says about REDIS_LOCKS, about names of locks, and about views, without a server."""
+"""manage.py check: what it says of REDIS_LOCKS, names and views, without a server."""
 
 from __future__ import annotations
 

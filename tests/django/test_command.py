@@ -1,4 +1,4 @@
-"""What every verb of `manage.py locks` does alike: formats, escapes, colours, how it fails and ends."""
+"""What every verb of `manage.py locks` does: formats, escapes, colours, how it fails and ends."""
 
 from __future__ import annotations
 

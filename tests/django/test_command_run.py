@@ -1,4 +1,4 @@
-"""`manage.py locks run`, with real processes and real signals, and `--once`: a command that one of all who try does."""
+"""`manage.py locks run`, with real processes and signals; with `--once`, one of all runs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ on_linux = pytest.mark.skipif(
 # one: a handler might have to wait for stdin, if the signal came just before that was read.
 OBSTINATE = r"""
 import os, signal, sys, threading
-numbers = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+ends = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT}
+numbers = {*ends, signal.SIGUSR1, signal.SIGUSR2}
 signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
 threading.Thread(target=lambda: os._exit(int(sys.stdin.readline() or 1))).start()
 os.write(1, b"ready %d\n" % os.getpid())

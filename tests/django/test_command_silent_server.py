@@ -1,4 +1,4 @@
-"""`manage.py locks` with a server that accepts connections and says nothing: people are told within 3 s."""
+"""`manage.py locks` with a server that accepts connections and is silent: an error within 3 s."""
 
 from __future__ import annotations
 

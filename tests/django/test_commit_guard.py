@@ -1,4 +1,4 @@
-"""The commit guard: no COMMIT of what was done under a lock that is lost by then, inside or around."""
+"""The commit guard: no COMMIT of work under a lock that is lost by then, inside or around."""
 
 from __future__ import annotations
 

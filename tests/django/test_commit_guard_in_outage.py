@@ -1,4 +1,4 @@
-"""The commit guard where the server cannot be asked: `on_unavailable` says whether COMMIT goes on."""
+"""The commit guard when the server cannot answer: `on_unavailable` decides about COMMIT."""
 
 from __future__ import annotations
 

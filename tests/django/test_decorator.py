@@ -1,4 +1,4 @@
-"""`redis_lock` on functions: for how long it holds the lock, what it is called, and what it does and refuses."""
+"""`redis_lock` on functions: how long it holds, its name, what it does and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What doctor finds of a user who lacks rights, and that the rule it gives is enough, and no more."""
+"""What doctor finds of a user who lacks rights; the rule it gives is enough, and no more."""
 
 from __future__ import annotations
 

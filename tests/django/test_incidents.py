@@ -1,4 +1,4 @@
-"""Incidents, staged: the admin's list and `manage.py locks list` find the trouble, put it first, and say what it is."""
+"""Incidents, staged: the admin and `manage.py locks list` put the trouble first and name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What people see is in their language, with times of their zone and numbers in their form; logs and commands are English."""
+"""People see their language, their zone's times, their form of numbers.
+
+Logs and commands are English.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def content(html: str) -> str:
 
 
 def words(html: str) -> set[str]:
-    """The words that a page shows or tells to screen readers, without what went through `marked`."""
+    """The words that a page shows or tells to screen readers, less what `marked` has marked."""
     told = re.findall(r'(?:aria-label|title|placeholder|data-label|data-say)="([^"]*)"', html)
     shown = re.sub(r"<(code|pre|kbd|svg)\b.*?</\1>|<[^>]*>", " ", html, flags=re.DOTALL)
     text = unescape(" ".join([shown, *told]))

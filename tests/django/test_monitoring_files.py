@@ -1,4 +1,4 @@
-"""The rules for Prometheus and the dashboard for Grafana, with a real Prometheus that scrapes real metrics."""
+"""The rules for Prometheus and the dashboard for Grafana, with a real Prometheus and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NAME_FUNCTION: what uses names beside acquires, what people type, and results that cannot be names."""
+"""NAME_FUNCTION: its names beside acquires, what people type, and results that are no names."""
 
 from __future__ import annotations
 

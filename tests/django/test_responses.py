@@ -1,4 +1,4 @@
-"""What clients get where a view does not get its lock: status, Retry-After, and a form that they take."""
+"""What clients get where a view gets no lock: status, Retry-After, and a form that they take."""
 
 from __future__ import annotations
 

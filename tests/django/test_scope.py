@@ -1,4 +1,7 @@
-"""What a transaction keeps of the holds taken inside it: for whom by `scope` and `database`, and what a kept hold covers."""
+"""What a transaction keeps of the holds taken inside it, by `scope` and `database`.
+
+Also what a kept hold covers.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +155,7 @@ def test_database_narrows_whose_transactions_count(
 
 
 def test_a_transaction_begun_by_hand_is_an_error_at_once(database: str, name: str) -> None:
-    """Django cannot tell when it ends, and a release before COMMIT would let others in too early."""
+    """Django cannot see its end, and a release before COMMIT would let others in too early."""
     by_hand = connections[database]
     with by_hand.cursor() as cursor:
         cursor.execute("BEGIN")

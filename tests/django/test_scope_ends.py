@@ -1,4 +1,4 @@
-"""A hold taken inside a transaction is released when that has ended, as a row lock is, however it ends."""
+"""A hold taken inside a transaction ends with it, as a row lock does, however that ends."""
 
 from __future__ import annotations
 

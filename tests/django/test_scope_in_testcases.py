@@ -1,4 +1,4 @@
-"""Transactions of test cases never commit: what the code under test does is seen as if they were not there."""
+"""Transactions of test cases never commit: code under test behaves as if they were not there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mixins of class-based views: which requests take the lock, what may be overridden, and what is refused."""
+"""Mixins of class-based views: which requests take the lock, what to override, what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locked views: `redis_lock` on a view of whatever kind, what it answers while its lock is held, and for how long."""
+"""Locked views: `redis_lock` on any kind of view, its answer to others, and how long it holds."""
 
 from __future__ import annotations
 

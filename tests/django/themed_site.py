@@ -1,4 +1,4 @@
-"""A project whose admin has a theme, started as ``python themed_site.py APP...`` with REDIS_URL set.
+"""A project whose admin has a theme: ``python themed_site.py APP...`` with REDIS_URL set.
 
 It visits the pages of locks, and prints the status of each.
 """

@@ -59,7 +59,7 @@ def values(database: str, name: str) -> list[int]:
 
 
 def next_holder(server_side: Observer, database: str, name: str) -> Future[list[int]]:
-    """Somebody who waits for the lock and then looks at what was committed; already in the queue."""
+    """Somebody who waits for the lock, then looks at what was committed; already in the queue."""
 
     def look() -> list[int]:
         with Lock(name, wait=PATIENCE):

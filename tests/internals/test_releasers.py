@@ -14,7 +14,7 @@ from tests.support.world import PATIENCE, Observer, Threads, granted, held
 
 
 class Interrupted(dict[Any, Any]):
-    """Who releases a hold; it is interrupted as soon as it is noted, and so is what goes on then."""
+    """Who releases a hold; it is interrupted once it is noted, and so is what goes on then."""
 
     def setdefault(self, place: Any, releaser: Any = None) -> Any:
         noted = super().setdefault(place, releaser)

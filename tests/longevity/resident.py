@@ -102,9 +102,9 @@ class Life(ThreadOrTask):
             *[self._once] * 2,
             *[self._shared] * 3,
             *[self._permit] * 3,
-            *(self._several, self._nested, self._commit, self._run_once, self._refused, self._renewed),
-            *(self._gives_up, self._converted, self._moved, self._dropped, self._fails, self._crossing),
-            *(self._operated, self._optimistic, self._read),
+            *(self._several, self._nested, self._commit, self._run_once, self._refused),
+            *(self._renewed, self._gives_up, self._converted, self._moved, self._dropped),
+            *(self._fails, self._crossing, self._operated, self._optimistic, self._read),
         ]  # fmt: skip
 
     async def run(self, stop: threading.Event, pace: Pace) -> None:
@@ -322,7 +322,10 @@ class Resident:
         self._told: Counter[str] = Counter()
 
     def start(self) -> list[threading.Thread]:
-        """Fill the pool and what is kept of names, and begin; return the threads that end when it is to stop."""
+        """Fill the pool and what is kept of names, and begin.
+
+        Return the threads that end when it is to stop.
+        """
         from redis_locks import Lock
         from tests.support.connections import open_links
 

@@ -1,4 +1,4 @@
-"""What is sampled of processes and their server over a long time, and whether it stays what it is."""
+"""Samples of processes and their server over a long time, and whether they stay as they are."""
 
 from __future__ import annotations
 

@@ -147,7 +147,10 @@ def live(
 
 
 def age(client: redis.Redis) -> None:
-    """Let the server forget names that are used once sooner than in an hour, or it would grow for the first hour."""
+    """Let the server forget names that are used once sooner than in an hour.
+
+    Otherwise it would grow for the first hour.
+    """
     for kind in ("once", "job"):
         names = iter(client.scan_iter(f"redis_locks{{*}}:lock:{kind}:*", count=1000))
         while some := list(islice(names, 500)):
@@ -177,7 +180,7 @@ def signs_of(client: redis.Redis) -> dict[str, float]:
 
 
 def used(client: redis.Redis) -> list[str]:
-    """Return the locks that somebody holds or waits for, but for those that were left to their leases."""
+    """Return the locks that are held or waited for, less those left to their leases."""
     found = client.scan_iter("redis_locks{*}:lock:*", count=1000)
     return sorted(
         key.decode() for key in found if b":dropped:" not in key and not stored.is_idle(client, key)

@@ -1,4 +1,4 @@
-"""The machine that uses the library, blocking or async, through a proxy that really loses replies."""
+"""The machine that uses the library, blocking or async, through a proxy that loses replies."""
 
 from __future__ import annotations
 

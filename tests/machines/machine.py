@@ -1,4 +1,7 @@
-"""The rules by which hypothesis uses locks, and what must be true after each: the same for scripts and library."""
+"""The rules by which hypothesis uses locks, and what must be true after each.
+
+They are the same for scripts and library.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ class Machine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def queue_up(self, party: Party) -> None:
-        """Begin to wait, and let it come in the model, too; return when it stands in line and listens."""
+        """Begin to wait, in the model as well; return when it stands in line and listens."""
         raise NotImplementedError
 
     def granted(self, party: Party) -> None:
@@ -117,7 +120,7 @@ class Machine(RuleBasedStateMachine):
             self.queue_up(party)
 
     def may_wait(self, party: Party) -> bool:
-        """Of sets that wait for part after part only one at a time: their next steps would be a race."""
+        """Let one set at a time wait for part after part: the next steps of two would be a race."""
         spread = len(self.model.parts(party)) > 1
         return not spread or not (party.upgrades or any(each.whole for each in self.model.line))
 
@@ -263,7 +266,7 @@ class Machine(RuleBasedStateMachine):
             self.fencing_tokens_grow(name, fences)
 
     def fencing_tokens_grow(self, name: str, fences: dict[str, int]) -> None:
-        """Each hold that is new has a higher one than all before, and keeps that, or gets a higher one."""
+        """Each new hold has a higher token than all before, and keeps it, or gets a higher one."""
         for token, fence in fences.items():
             assert fence == self.known.get((name, token)) or fence > self.fences[name]
         self.known |= {(name, token): fence for token, fence in fences.items()}

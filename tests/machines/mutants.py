@@ -104,7 +104,10 @@ def mutated(mutant: Mutant) -> Iterator[None]:
     """Have the scripts with a mistake. Raises LookupError if it is not one of today's scripts."""
     read = scripts._read
     if read(scripts.__name__, mutant.part).decode().count(mutant.right) != 1:
-        msg = f"{mutant.part}.lua must have {mutant.right!r} once: write the mutant for the script of today"
+        msg = (
+            f"{mutant.part}.lua must have {mutant.right!r} once: write the mutant for the script "
+            "of today"
+        )
         raise LookupError(msg)
 
     def reading(package: str, part: str) -> bytes:

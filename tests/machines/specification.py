@@ -1,4 +1,4 @@
-"""What locks of all kinds do, in a page: who holds, who waits, and who is granted when somebody leaves.
+"""What locks of all kinds do, in a page: who holds, who waits, and who is granted next.
 
 Nothing here knows Redis, clocks, connections or lost replies: the machines hold the scripts and the
 library against it, whatever of those comes in between.
@@ -71,7 +71,7 @@ class Model:
         return [party for party in self.line if party.upgrades is held]
 
     def has_room(self, name: str, party: Party) -> bool:
-        """Exclusive stands alone; shared beside shared; permits up to the smallest capacity among them."""
+        """Exclusive stands alone; shared beside shared; permits up to their smallest capacity."""
         others = [other for other in self.holders_of(name) if other is not party.upgrades]
         if party.is_permit and all(other.is_permit for other in others):
             return len(others) < min(each.capacity for each in (party, *others))

@@ -1,4 +1,4 @@
-"""Check the protocol's model with spin, and that each of its mutants is caught: `python -m tests.model`."""
+"""Check the protocol's model with spin, and catch all its mutants: `python -m tests.model`."""
 
 from __future__ import annotations
 

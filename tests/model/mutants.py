@@ -1,4 +1,4 @@
-"""The ways in which the protocol could be wrong, each a name that protocol.pml knows, and what must catch it."""
+"""How the protocol could be wrong: names that protocol.pml knows, and what must catch each."""
 
 from __future__ import annotations
 

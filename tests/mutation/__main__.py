@@ -1,4 +1,4 @@
-"""Change the core in small ways, one at a time, and print the changes that no test notices: ``nox -s mutants``.
+"""Change the core in small ways, and print the changes that no test notices: ``nox -s mutants``.
 
 The tests run once unchanged, and note which lines each of them runs. Then each change is made in a
 copy of the checkout. The tests that run its line run there until one fails, the quickest first. A

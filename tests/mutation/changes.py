@@ -1,4 +1,4 @@
-"""The small changes that a mutation run makes, of Python by its syntax tree and of Lua by its words."""
+"""The small changes of a mutation run: of Python by its syntax tree, of Lua by its words."""
 
 from __future__ import annotations
 

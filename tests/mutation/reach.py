@@ -34,7 +34,10 @@ class Reach:
             self._noted.update(lines)
 
     def tests_of(self, path: Path, line: int, package: Path) -> set[str]:
-        """Return the tests that run that line, or use that script; if only imports run it, those of its file."""
+        """Return the tests that run that line, or use that script.
+
+        If only imports run it, return those of its file.
+        """
         if path.suffix != ".lua":
             return self._at(path, line)
         # A part belongs to many scripts.

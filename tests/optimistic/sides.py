@@ -1,4 +1,4 @@
-"""One vocabulary for `run` and `arun`: a body is written once, as a coroutine function over a `Pipe`."""
+"""One vocabulary for `run` and `arun`: write a body once, as a coroutine function of a `Pipe`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class AsyncSide:
 
 
 class Adding:
-    """A body that reads, calls `meanwhile` with the number of the attempt, adds, and returns the sum."""
+    """A body that reads, calls `meanwhile` with the attempt's number, adds, and returns the sum."""
 
     def __init__(
         self, key: str, amount: int = 1, meanwhile: Callable[[int], Any] | None = None

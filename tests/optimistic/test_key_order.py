@@ -1,4 +1,4 @@
-"""An operation is the same one in whatever order its keys are given: a set has another in each process."""
+"""An operation is the same in whatever order its keys come: sets differ between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connections of transactions: replies as with the user's client, and none that is left for somebody else."""
+"""The connections of transactions: replies as of the user's client, and none left for others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def decoding(redis_server: EmbeddedServer) -> Iterator[redis.Redis]:
 def test_a_connection_that_died_while_it_was_idle_costs_no_attempt(
     side: Side, client: redis.Redis, name: str
 ) -> None:
-    """A server that restarts, or closes idle connections, is no reason to call the function again."""
+    """No restart of the server, or close of idle connections, calls the function again."""
     assert 1 == side.run(Adding(name), name)
     own = client.client_id()
     for each in client.client_list():
@@ -267,7 +267,7 @@ def test_a_forked_child_has_connections_of_its_own(name: str) -> None:
 def test_an_interrupt_at_any_step_applies_it_once_at_most_and_leaves_nothing_behind(
     kind: type[BaseException], client: redis.Redis, name: str
 ) -> None:
-    """No connection that watches still is given to somebody else, nor one on which a reply is on its way."""
+    """A connection that still watches, or awaits a reply, is not given to anybody else."""
     found: list[int] = []
 
     def add(pipe: Any) -> int:

@@ -15,7 +15,7 @@ from tests.optimistic.sides import Pipe, Side
 
 
 class Moving:
-    """A body that adds to what `read=` found, after it has called `meanwhile` with the number of the attempt."""
+    """A body that adds to what `read=` found, after `meanwhile` with the attempt's number."""
 
     def __init__(self, key: str, meanwhile: Any = None) -> None:
         self.key = key

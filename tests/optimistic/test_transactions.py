@@ -249,7 +249,7 @@ def test_a_cancelled_transaction_leaves_no_reply_for_the_next_one(
 def test_an_interrupt_in_the_middle_of_a_reply_leaves_none_for_the_next_one(
     client: redis.Redis, name: str
 ) -> None:
-    """The connection is closed, because the next reader would get the reply of the interrupted one."""
+    """The connection is closed: the next reader would get the interrupted one's reply."""
     client.set(name, "right")
 
     def interrupt() -> None:

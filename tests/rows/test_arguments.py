@@ -67,7 +67,8 @@ def rows_with_filtered_relation() -> Any:
         (
             rows_with_all_relations,
             {},
-            r"select_related\(\), which does not name relations of auth.Permission: .* of=\('self',\)",
+            r"select_related\(\), which does not name relations of auth.Permission: "
+            r".* of=\('self',\)",
         ),
         (rows_with_filtered_relation, {}, r"select_related\('some'\), .* of ledger.Entry: name"),
         (lambda: numbered()[2:4], {}, AS_A_WHOLE),

@@ -1,4 +1,7 @@
-"""Each method of a queryset locks the rows that it reads or writes, or is refused; docs/howto/rows.md has the table."""
+"""Each method of a queryset locks the rows that it reads or writes, or is refused.
+
+docs/howto/rows.md has the table.
+"""
 
 from __future__ import annotations
 

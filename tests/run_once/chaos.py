@@ -1,4 +1,4 @@
-"""Run as a script: workers of one set of jobs, killed at random and replaced until all jobs are settled.
+"""Run as a script: workers of a set of jobs, killed at random and replaced until all settle.
 
 Arguments: the server's URL, the prefix of the jobs, how many jobs, how many workers, the attempts
 of a job, "blocking" or "async", how many workers are killed at most. Prints how many workers were

@@ -1,4 +1,4 @@
-"""Workers are killed at random; whatever they were at, each job is done at most once, and none is stuck."""
+"""Workers are killed at random; each job is done at most once, and none is stuck."""
 
 from __future__ import annotations
 

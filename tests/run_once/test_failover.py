@@ -1,4 +1,4 @@
-"""The eight cases of "Redis Global Locks Redux", each as a test of its own, in the order of that text.
+"""The eight cases of "Redis Global Locks Redux", a test each, in the order of that text.
 
 `checkLock`, when a worker checks on the job:
 

@@ -1,4 +1,4 @@
-"""A task that is cancelled anywhere, or a block that is interrupted, leaves the job to the others."""
+"""A task cancelled anywhere, or a block that is interrupted, leaves the job to the others."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_no_interrupt_leaves_an_attempt_that_is_renewed_and_another_may_begin_at
 
 
 def end_left_transaction() -> None:
-    """As Django does by closing the connection: its own `atomic` was interrupted at its start or end."""
+    """As Django does by closing the connection: its `atomic` was interrupted at start or end."""
     if connection.in_atomic_block:
         connection.in_atomic_block = connection.needs_rollback = False
         connection.savepoint_ids.clear()

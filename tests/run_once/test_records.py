@@ -1,4 +1,4 @@
-"""Jobs with a record: a row of the database in which they work, which is committed with that work."""
+"""Jobs with a record: a row in the database they work in, which is committed with that work."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_job_whose_lock_was_lost_leaves_the_work_to_the_next(payment: Recorded
 def test_of_two_who_have_the_lock_the_second_finds_the_work_of_the_first(
     postgres: str, name: str, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Redis loses its data when the guard has verified the lock of the first, and before its COMMIT."""
+    """Redis loses its data after the guard verified the first's lock, and before its COMMIT."""
     second_one: list[Any] = []
 
     def overtake() -> None:

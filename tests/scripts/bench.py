@@ -1,4 +1,4 @@
-"""Call the scripts as a plain redis-py client would, without any code of the package around them."""
+"""Call the scripts as a plain redis-py client would, without any of the package's code."""
 
 from __future__ import annotations
 
@@ -185,7 +185,10 @@ class Bench:
         return set(self.client.scan_iter(match=f"{self.prefix}*", count=1000))
 
     def everything(self) -> dict[bytes, object]:
-        """Return what each key has, and when it ends; not its DUMP, in whose order a hash's fields move as it grows."""
+        """Return what each key has, and when it ends.
+
+        Not its DUMP, in whose order a hash's fields move as it grows.
+        """
         read = {
             b"hash": self.client.hgetall,
             b"zset": lambda key: self.client.zrange(key, 0, -1, withscores=True),

@@ -183,7 +183,10 @@ def heard_by(bench: Bench, listener: object) -> list[list[str]]:
 def test_a_set_that_waits_for_one_more_lock_makes_nobody_ask_at_once(
     bench: Bench, size: int, wanted: str
 ) -> None:
-    """Each of its free locks is looked at, and nothing is done there: that is no work that is left."""
+    """Each of its free locks is looked at, and nothing is done there.
+
+    That is no work that is left.
+    """
     bench.acquire("holder", names=["other"])
     rows = [[f"{word}:{number:03}" for number in range(size)] for word in ("row", "line")]
     listeners = []
@@ -246,7 +249,10 @@ def test_a_dead_last_waiter_does_not_hide_the_living_before_it(bench: Bench) -> 
 
 
 def test_ended_holds_of_another_mode_keep_nobody_waiting(bench: Bench) -> None:
-    """The counts of modes have them until they are forgotten, so the asker is told to ask again at once."""
+    """The counts of modes have them until they are forgotten.
+
+    So the asker is told to ask again at once.
+    """
     ended = [f"reader{number}.1" for number in range(MANY)]
     for token in ended:
         bench.acquire(token, mode="shared")

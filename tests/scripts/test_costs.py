@@ -33,7 +33,7 @@ def server() -> Iterator[EmbeddedServer]:
 def too_much(
     few: dict[str, Cost], many: dict[str, Cost], factor: float, most: float = MOST_US
 ) -> dict[str, object]:
-    """Return the scripts that cost too much beside many, with what they cost beside few and beside many."""
+    """Return the scripts that cost too much beside many, with their costs beside few and many."""
     return {
         script: (few[script], cost)
         for script, cost in many.items()

@@ -63,7 +63,10 @@ def test_of_a_set_only_what_is_asked_for_is_handed_on(bench: Bench) -> None:
 
 
 def near(bench: Bench, *tokens: str) -> list[int]:
-    """How many waiters stand nearer to an end of the line than each of these, as a look at the holder says."""
+    """How many waiters stand nearer to an end of the line than each of these.
+
+    A look at the holder says it.
+    """
     return [int(bench.words(scripts.CRASH_RELEASE, token)[1]) for token in tokens]
 
 

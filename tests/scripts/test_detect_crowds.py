@@ -1,4 +1,4 @@
-"""What looks for deadlocks cost where many hold something and wait; and that a deadlock in such a crowd is found.
+"""What deadlock detection costs where many hold and wait; and it finds deadlocks among them.
 
 Costs are counted in commands that the scripts run, which do not depend on the machine.
 """
@@ -245,7 +245,7 @@ def test_who_looks_while_others_took_their_part_waits_and_who_is_told_does_not(
 
 
 def test_a_short_look_takes_nothing_of_what_looks_wait_for(crowd: Crowd, bench: Bench) -> None:
-    """Or those of a crowd, which come again and again, would keep each other from ever looking further."""
+    """Or those of a crowd, which come again and again, would keep each other from looking on."""
     crowd.look_all(chain(crowd, 30, "last first"))
     crowd.wait({"S30": tuple(f"c{i}" for i in range(20))})
     others_took_their_part(bench)
@@ -258,7 +258,10 @@ def test_a_short_look_takes_nothing_of_what_looks_wait_for(crowd: Crowd, bench: 
 def test_a_small_circle_is_found_although_others_took_their_part(
     crowd: Crowd, bench: Bench, size: int
 ) -> None:
-    """As nearly all circles are, it is small, and its look must not stand behind those of a crowd for half a minute."""
+    """It is small, as nearly all circles are.
+
+    Its look must not stand behind those of a crowd for half a minute.
+    """
     crowd.look_all(chain(crowd, size))
     crowd.wait({f"S{size}": ("c0",)})
     others_took_their_part(bench)
@@ -310,7 +313,10 @@ def test_permits_of_which_none_will_be_to_spare_are_a_deadlock(crowd: Crowd, cou
 
 
 def readers(crowd: Crowd, count: int, *also: str) -> list[str]:
-    """Many share a lock that W wants alone, and want what H has, who waits for nothing; W has a lock, too."""
+    """Many share a lock that W wants alone, and want what H has.
+
+    H waits for nothing, and W has a lock, too.
+    """
     whom = names(count)
     crowd.hold(dict.fromkeys([*whom, *also], ("doc",)), "shared")
     crowd.hold({"W": ("mine",), "H": ("hot",)})
@@ -372,7 +378,10 @@ def test_a_circle_through_two_crowds_of_sharers_is_found_sooner_or_later(
 
 
 def test_a_small_circle_through_a_permit_is_found_beside_a_crowd(crowd: Crowd) -> None:
-    """A has the only permit and wants the document, which B shares, who wants a permit; and so do many others."""
+    """A has the only permit and wants the document, which B shares.
+
+    B wants a permit, and so do many others.
+    """
     numbers = range(60)
     crowd.hold({"A": ("pool",)}, "permit:1")
     crowd.hold(dict.fromkeys(("B", *(f"R{i}" for i in numbers)), ("doc",)), "shared")

@@ -63,7 +63,10 @@ def test_a_place_alone_can_close_a_circle_whoever_looks_last(
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_dead_waiters_place_closes_no_circle(bench: Bench, size: int) -> None:
-    """A, who would have to look, is dead: B waits for nothing but A's place, and gets the lock in its stead."""
+    """A, who would have to look, is dead.
+
+    B waits for nothing but A's place, and gets the lock in its stead.
+    """
     bench.acquire("C.1", names=X, mode="shared")
     bench.acquire("B.1", names=Y)
     dying = bench.stand("A.2", (*X, "z")[:size])
@@ -95,7 +98,10 @@ def test_a_dead_waiter_that_looked_closes_no_circle(bench: Bench) -> None:
 
 
 def test_who_hears_but_does_not_look_is_passed_over(bench: Bench) -> None:
-    """A, who came last, is stopped, and it alone would do: C, who came before it, is ended in its stead."""
+    """A, who came last, is stopped, and it alone would do.
+
+    C, who came before it, is ended in its stead.
+    """
     heard = stand_in_order(bench, "C.2", "A.2", "B.2")
     assert "0" == look(bench, "B.2")
     assert "0" == look(bench, "C.2")
@@ -153,7 +159,10 @@ def test_a_claim_that_somebody_deleted_ends_the_place_and_nothing_else(bench: Be
 
 
 def test_what_a_set_waits_for_is_known_by_its_claim(bench: Bench) -> None:
-    """A waits for x and z, and holds neither; B stands behind it at z, and has y, for which C waits with x."""
+    """A waits for x and z, and holds neither.
+
+    B stands behind it at z, and has y, for which C waits with x.
+    """
     wants = (*X, "z")
     bench.acquire("C.1", names=X)
     bench.acquire("B.1", names=Y)
@@ -181,7 +190,10 @@ def test_an_upgrade_is_in_the_way_of_who_could_share(bench: Bench) -> None:
 
 
 def test_a_set_stands_in_the_way_of_those_behind_it_at_each_of_its_locks(bench: Bench) -> None:
-    """A waits for x and y, and holds neither; behind it at y stands B, for whose z C waits with x."""
+    """A waits for x and y, and holds neither.
+
+    Behind it at y stands B, for whose z C waits with x.
+    """
     bench.acquire("C.1", names=X)
     bench.acquire("B.1", names=("z",))
     bench.stand("A.1", X + Y)

@@ -27,7 +27,9 @@ class Text(Script):
 
 WAYS = {
     b'if ARGV[7] ~= "0" and ARGV[3] == "exclusive" then': b"if false then",
-    b"local states, alone, waited_for = {}, true, false": b"local states, alone, waited_for = {}, false, false",
+    b"local states, alone, waited_for = {}, true, false": (
+        b"local states, alone, waited_for = {}, false, false"
+    ),
 }
 """Where an early way out begins, and how it is barred."""
 
@@ -210,7 +212,7 @@ def pair_held(side: Side) -> None:
 
 
 def pair_held_in_a_new_index(side: Side) -> None:
-    """The locks are kept for longer than the index that lists them, as somebody deleted the old one."""
+    """The locks outlive the index that lists them, as somebody deleted the old one."""
     pair(side)
     side.acquire("earlier", names=PAIR, lease=3_600_000)
     side.release("earlier", names=PAIR)

@@ -1,4 +1,7 @@
-"""Lua allows a script 200 local names at its top level: how many more a shared part may get before one does not compile."""
+"""Lua allows a script 200 local names at its top level.
+
+How many more may a shared part get before a script does not compile?
+"""
 
 from __future__ import annotations
 

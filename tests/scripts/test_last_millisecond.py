@@ -1,4 +1,7 @@
-"""A lease lasts to the end of its last millisecond, as Redis's keys do: its holder may count from later in it."""
+"""A lease lasts to the end of its last millisecond, as Redis's keys do.
+
+Its holder may count from later in it.
+"""
 
 from __future__ import annotations
 

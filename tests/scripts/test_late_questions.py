@@ -1,4 +1,6 @@
-"""A question reaches the server late: its token has asked again on another connection, and has ended or still waits.
+"""A question reaches the server late: its token has asked again on another connection.
+
+The token has ended, or still waits.
 
 The arguments that end with a number are those of a question, or an end, after so many questions
 were broken off.

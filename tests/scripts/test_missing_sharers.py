@@ -1,4 +1,4 @@
-"""While the set of sharers is missing, no script forgets them: it refuses, and the caller asks again."""
+"""While the set of sharers is missing, no script forgets them: the caller asks again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock that a version with another protocol used: refused while that version's leases last, and taken over after that."""
+"""A lock that another protocol's version used: refused while its leases last, then taken over."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ redis.call("PEXPIRE", KEYS[2], 60000)
 def used_by_another_version(
     bench: Bench, *, shared_until: int, held_until: int, rest: str = "anything"
 ) -> None:
-    """Leave what all versions have in common, and fields that look like ours, with another meaning."""
+    """Leave what all versions share, and fields that look like ours, with another meaning."""
     state = f"2 {shared_until} {FENCE} {rest}"
     fields = {"state": state, "holder": f"theirs {held_until} anything", "key_share": 1}
     bench.client.hset(bench.keys.lock, mapping=fields)
@@ -79,7 +79,7 @@ def test_what_it_counted_does_not_count_when_its_leases_have_ended(bench: Bench)
 
 
 def leases_as_others_read_them(bench: Bench) -> tuple[int, int]:
-    """Return until when sharers hold, and the exclusive holder, by what all versions have in common."""
+    """Return until when sharers and the exclusive holder hold, by what all versions share."""
     state, holder = bench.client.hmget(bench.keys.lock, "state", "holder")
     return int(state.split()[1]), int(holder.split()[1]) if holder else 0
 

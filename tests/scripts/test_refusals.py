@@ -1,4 +1,4 @@
-"""What no script does: change what it cannot read, what it only shows, or what is not the caller's."""
+"""What no script does: change what it cannot read, what it only shows, or what is foreign."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts of run_once, called by hand: what is safe to repeat, and what a foreign key leads to."""
+"""The scripts of run_once, called by hand: safe repeats, and what a foreign key leads to."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_set_that_leaves_lets_the_next_in_each_queue_in(bench: Bench) -> None:
 def test_behind_a_set_that_waits_elsewhere_one_is_to_ask_again_and_not_at_once(
     bench: Bench,
 ) -> None:
-    """The set may have died, which shows when somebody asks; the one behind it asks within a second."""
+    """The set may have died, which its next question shows; the one behind asks within 1 s."""
     bench.acquire("s", names=["x:b"])
     bench.stand("t", names=AB)
     for token, soonest, latest in (("v", 1_000, 1_000), ("w", 1_001, 60_000)):

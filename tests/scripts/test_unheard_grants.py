@@ -1,4 +1,7 @@
-"""A grant that nobody heard uses its fencing tokens up: whoever heard it elsewhere has one that nobody else gets."""
+"""A grant that nobody heard uses its fencing tokens up.
+
+Whoever heard it elsewhere has one that nobody else gets.
+"""
 
 from __future__ import annotations
 

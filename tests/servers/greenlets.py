@@ -1,4 +1,4 @@
-"""Checks of locks in a process that gevent has patched; `test_greenlets.py` runs them and reads what is printed."""
+"""Checks of locks under gevent's patches; `test_greenlets.py` runs them and reads the output."""
 
 from __future__ import annotations
 

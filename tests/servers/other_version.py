@@ -16,7 +16,7 @@ from django.core.management import call_command
 
 
 def hold(name: str, mode: str) -> None:
-    """Acquire the lock, say so, and keep it until there is a line to read; then say how that ended."""
+    """Acquire the lock, say so, keep it until there is a line to read, and say how it ended."""
     from redis_locks import Lock, LockError
 
     try:

@@ -1,4 +1,4 @@
-"""The last landed tree with another protocol than this one: `python -m tests.servers.previous_protocol FOLDER`."""
+"""The last tree with another protocol: `python -m tests.servers.previous_protocol FOLDER`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _git(*words: str) -> bytes:
 
 
 def commit() -> str | None:
-    """Return the last commit whose protocol is not ours; None if there is no history, or not enough of it."""
+    """Return the last commit whose protocol is not ours; None without enough history."""
     line = f'local PROTOCOL = "{OURS}"'
     try:
         # Since the first of these our number is there; before it is another one.

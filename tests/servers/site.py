@@ -1,4 +1,4 @@
-"""A small Django project with locked views, to be served by real servers: settings, views, applications.
+"""A small Django project with locked views for real servers: settings, views, applications.
 
 The environment says where database and Redis are, and the name of the lock. Every view adds 1 to a
 number that it reads in Python and writes back, so that two at once lose one of them.
@@ -52,7 +52,7 @@ def add_one() -> None:
 
 @redis_lock(NAME)
 def add(request: HttpRequest) -> HttpResponse:
-    """Add in the transaction of the request, which is committed after this function has returned."""
+    """Add in the transaction of the request, which is committed after this function's return."""
     add_one()
     return HttpResponse(os.getpid())
 

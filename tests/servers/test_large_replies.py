@@ -1,4 +1,4 @@
-"""Replies that a server would cut a subscriber off for: it allows one 32 MB, or 8 MB for a minute."""
+"""Replies that a server would cut a subscriber off for: 32 MB at once, or 8 MB for a minute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site with four sync workers while its Redis hangs: pages that need no lock are as fast as ever."""
+"""A site with four sync workers while its Redis hangs: pages without locks stay fast."""
 
 from __future__ import annotations
 

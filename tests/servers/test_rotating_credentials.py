@@ -1,4 +1,4 @@
-"""A cloud's short-lived passwords: a credential provider gives another one while connections are ended."""
+"""A cloud's short-lived passwords: a credential provider renews them as connections are ended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def make_client() -> redis.Redis:
 
 
 def rotate(admin: redis.Redis, to: str) -> None:
-    """Let only the new password in, and end all connections of the user, as a cloud does when a token ends."""
+    """Let only the new password in, and end all the user's connections.
+
+    A cloud does so when a token ends.
+    """
     password["now"] = to
     admin.execute_command("ACL", "SETUSER", "app", "reset", "on", f">{to}", "~*", "&*", "+@all")
     admin.execute_command("CLIENT", "KILL", "USER", "app")

@@ -1,4 +1,4 @@
-"""No client can write a line of its own into the log: what a line quotes has its control characters escaped."""
+"""No client can write its own line into the log: quoted control characters are escaped."""
 
 from __future__ import annotations
 

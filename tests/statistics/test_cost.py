@@ -19,7 +19,7 @@ TRIES = 3
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
 def test_statistics_add_at_most_a_twelfth() -> None:
-    """Of the instructions of a cycle: they are the same on any machine, but for what renews by the clock."""
+    """Of a cycle's instructions: they are the same on any machine, but for renewal by the clock."""
     found: dict[str, float] = {}
     for _ in range(TRIES):
         now = measured([("with", "uncounted")])

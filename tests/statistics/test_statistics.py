@@ -369,7 +369,8 @@ def test_the_end_of_a_process_sends_what_it_counted(
     code = f"""
 import django
 from django.conf import settings
-settings.configure(INSTALLED_APPS=["redis_locks"], REDIS_LOCKS={{"CONNECTION": {redis_server.url!r}, "PREFIX": {name!r}}})
+redis_locks = {{"CONNECTION": {redis_server.url!r}, "PREFIX": {name!r}}}
+settings.configure(INSTALLED_APPS=["redis_locks"], REDIS_LOCKS=redis_locks)
 django.setup()
 from redis_locks import Lock
 with Lock("a"): pass

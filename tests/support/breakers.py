@@ -30,7 +30,7 @@ def is_probing(using: str) -> bool:
 
 @contextmanager
 def stopped(server: EmbeddedServer) -> Iterator[Callable[[], None]]:
-    """The server is there, and says nothing until the block ends; yields what lets it go on sooner."""
+    """The server is there, but silent until the block ends; yields what lets it go on sooner."""
     pid = server.pid
 
     def go_on() -> None:

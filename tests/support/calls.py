@@ -23,7 +23,7 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 def intercept(monkeypatch: pytest.MonkeyPatch, verb: str, handler: Handler) -> None:
-    """Have `handler(plain, *args, **options)` answer each call of `verb`; `plain` is the real call."""
+    """Have `handler(plain, *args, **options)` answer calls of `verb`; `plain` is the real call."""
     plain = getattr(store, verb)
     if verb in {"acquire", "release", "commit"}:
         ask_by_calls(monkeypatch)
@@ -35,7 +35,7 @@ def intercept(monkeypatch: pytest.MonkeyPatch, verb: str, handler: Handler) -> N
 
 
 def ask_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No acquire, release or commit goes the usual way, which is a packet on a connection that is at hand."""
+    """Let no acquire, release or commit go the usual way, a packet on a connection at hand."""
     for driver in (BlockingDriver, AsyncDriver):
         monkeypatch.setattr(driver, "take", lambda *_: None)
 
@@ -43,7 +43,10 @@ def ask_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 def lose_the_reply(
     monkeypatch: pytest.MonkeyPatch, verb: str, error: BaseException | None = None
 ) -> None:
-    """Raise `error` in place of the reply to the next call of `verb` (None: the connection breaks); later calls are normal."""
+    """Raise `error` in place of the reply to the next call of `verb`; later calls are normal.
+
+    None: the connection breaks.
+    """
     errors = [error or LinkBroken("the reply was lost")]
 
     async def lost(plain: Handler, *args: Any, **options: Any) -> Any:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def in_a_child(work: Callable[[], object]) -> str:
-    """Fork, do `work` in the child, and return as text what it returns, or the name of the error that it raises."""
+    """Fork, do `work` in the child, and return its result as text, or the name of its error."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -32,7 +32,7 @@ def in_a_child(work: Callable[[], object]) -> str:
 def run_script(
     code: str, *arguments: str, options: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script to its end, by a Python with these options that has the settings of the tests."""
+    """Run a script to its end, by a Python with these options and the tests' settings."""
     return subprocess.run(
         [sys.executable, *options, "-c", code, *arguments],
         cwd=ROOT,

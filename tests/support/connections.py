@@ -24,7 +24,7 @@ from redis_locks.testing.memory_backend import MemoryBackend, Outcome
 
 
 def open_links(count: int) -> None:
-    """Let the pool of the threads have so many links, each with the one that it opens for large replies."""
+    """Let the threads' pool have so many links, each with its own link for large replies."""
     driver = backend_for(None).driver
     with ExitStack() as stack:
         for _ in range(count):
@@ -34,12 +34,18 @@ def open_links(count: int) -> None:
 
 
 def listening() -> AbstractContextManager[object]:
-    """Keep the connection open in the block that tells of holds which others end; else a hold of some age opens it."""
+    """Keep the connection open in the block that tells of holds which others end.
+
+    Otherwise a hold of some age opens it.
+    """
     return run_blocking(backend_for(None).renewer.listening())
 
 
 def stop_listening(url: str) -> None:
-    """End the threads that listen to a server: they would go on for seconds, and log that it has ended."""
+    """End the threads that listen to a server.
+
+    They would go on for seconds, and log that the server has ended.
+    """
     for thread in list(listener_thread._THREADS.values()):
         link: Any = thread._link
         endpoint = getattr(link, "endpoint", None)  # not of one that stands for a link
@@ -56,7 +62,10 @@ def drop_idle(using: str) -> None:
 def keep_first_question(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[], tuple[bytes, Sequence[bytes], Sequence[bytes | str]]]:
-    """Break the connection to a cluster at the next acquire; return what returns the EVAL that was not delivered."""
+    """Break the connection to a cluster at the next acquire.
+
+    Return a function that returns the EVAL that was not delivered.
+    """
     plain: Any = ClusterLink.call
     kept: list[Any] = []
 
@@ -85,7 +94,7 @@ def record_pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def refuse_to_listen(monkeypatch: pytest.MonkeyPatch, tried: Callable[[], object]) -> None:
-    """From here on, new drivers cannot listen for what operators end; call `tried` when one would."""
+    """Let no new driver listen for what operators end; call `tried` when one would."""
 
     def refuse(_: object) -> None:
         tried()
@@ -110,7 +119,7 @@ def use_for_default(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
 
 
 def on_receive(monkeypatch: pytest.MonkeyPatch, kind: str, handler: Callable[..., Any]) -> None:
-    """Have `handler(plain, token, timeout)` listen for messages; `kind` is "blocking" or "async"."""
+    """Have `handler(plain, token, timeout)` listen; `kind` is "blocking" or "async"."""
     link: Any = {"blocking": BlockingLink, "async": AsyncLink}[kind]
     receive = link.receive
 

@@ -22,7 +22,10 @@ def found(using: str | None = None) -> dict[str, Finding]:
 
 
 def levels(using: str | None = None) -> dict[str, str]:
-    """The checks that are not ok. How long a round trip takes depends on what else this machine does."""
+    """The checks that are not ok.
+
+    How long a round trip takes depends on what else this machine does.
+    """
     return {
         check: str(finding.level)
         for check, finding in found(using).items()

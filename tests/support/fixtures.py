@@ -44,7 +44,10 @@ def server_side(client: redis.Redis) -> Observer:
 
 @pytest.fixture
 def own_side(private_server: EmbeddedServer, settings: Any) -> Iterator[Observer]:
-    """Observes a server of this test alone, where locks go: it counts no command of other tests' threads."""
+    """Observes a server of this test alone: it counts no command of other tests' threads.
+
+    Locks go to that server.
+    """
     settings.REDIS_LOCKS = {**settings.REDIS_LOCKS, "CONNECTION": private_server.url}
     with private_server.client() as client:
         yield Observer(client)
@@ -72,7 +75,7 @@ def own_server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def own_prefix(name: str) -> Iterator[None]:
-    """No lock, holder or waiter of another test is listed, and none of their figures is sent there."""
+    """No lock, holder or waiter of another test is listed, and none of their figures is sent."""
     flush()
     with override_settings(REDIS_LOCKS={"PREFIX": name}):
         yield

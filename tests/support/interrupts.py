@@ -1,4 +1,4 @@
-"""Interrupts in the middle of our own code: an exception at any call, line or return of the package, as a signal's handler raises it."""
+"""Interrupts in our own code: an exception at any call, line or return, as of a signal handler."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Interrupt(NamedTuple):
 def interrupt(
     run: Callable[[], object], at: int, kind: type[BaseException] = KeyboardInterrupt
 ) -> Interrupt | None:
-    """Run it, and interrupt it at the so-manieth event in the package's code; None if there are fewer."""
+    """Run it, and interrupt it at event number `at` of our code; None if there are fewer."""
     count, where = 0, ""
     raised = kind("it took too long")
     # No handler runs as a frame ends. Then that would not be in the traceback, by which such errors
@@ -105,7 +105,9 @@ def sweep(
     keep: bool = True,
     kind: type[BaseException] = KeyboardInterrupt,
 ) -> None:
-    """Interrupt it at every so-manieth event, and check what is true after each; `keep` all exceptions till the end.
+    """Interrupt it at every so-manieth event, and check what is true after each.
+
+    `keep` keeps all exceptions till the end.
 
     With them the frames of each are kept, and so the connections that they had: it may have many.
     """
@@ -142,7 +144,10 @@ def _sweep(
 def _interrupted_at(
     run: Callable[[], object], at: int, kind: type[BaseException]
 ) -> Interrupt | None:
-    """Return the interrupt at the so-manieth event; None if three runs in turn, which vary a little, have fewer."""
+    """Return the interrupt at event number `at`; None if three runs have fewer.
+
+    Runs vary a little.
+    """
     for _ in range(3):
         if (interrupted := interrupt(run, at, kind)) is not None:
             return interrupted
@@ -151,7 +156,7 @@ def _interrupted_at(
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Nobody hears of interrupts in `__del__`, which are swallowed, nor of holds and coroutines that are dropped."""
+    """Ignore interrupts in `__del__`, which are swallowed, and dropped holds and coroutines."""
     hook = sys.unraisablehook
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

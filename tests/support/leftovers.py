@@ -30,7 +30,7 @@ class Leftovers:
         return self._new_holds() + self._new_keys()
 
     def _new_holds(self) -> list[str]:
-        """Return what this thread has acquired and not released: each later COMMIT of it checks that."""
+        """Return what this thread has acquired and not released: its later COMMITs check that."""
         still = {id(lease): lease for lease in list(session().held.open) if lease.is_open}
         new = still.keys() - self._holds
         self._holds = set(still)

@@ -18,7 +18,10 @@ REPLY = 1.0
 RELEASE = 0.5
 
 BRIEF = 3.0
-"""A lease that ends in an outage, in seconds. A third through, its renewal begins to wait for a reply."""
+"""A lease that ends in an outage, in seconds.
+
+A third through, its renewal begins to wait for a reply.
+"""
 
 
 @contextmanager

@@ -31,7 +31,9 @@ def ask(
     label: str = "many",
     lease_ms: int = MINUTES,
 ) -> None:
-    """Have locks asked for, each by a token, many in a round trip: threads for so many take their time.
+    """Have locks asked for, each by a token, many in a round trip.
+
+    Threads for so many would take their time.
 
     Each is granted, or waits for `wait` milliseconds, in this order.
     """
@@ -56,7 +58,7 @@ def stand_in_a_chain(length: int) -> None:
 
 @contextmanager
 def held(name: str, **options: Any) -> Iterator[Hold]:
-    """Hold a lock with such options, and yield the `Hold`, which somebody else may release meanwhile."""
+    """Hold a lock with such options, and yield the `Hold`, which somebody else may release."""
     hold = Lock(name, **{"lease": 60, "renew": False} | options).acquire(wait=0)
     assert hold
     try:
@@ -68,7 +70,7 @@ def held(name: str, **options: Any) -> Iterator[Hold]:
 
 @contextmanager
 def on_host(host: str, pid: int | None = None) -> Iterator[None]:
-    """Let whoever asks for a lock meanwhile do so on another host, perhaps in a process of that number."""
+    """Let callers ask for locks as from another host, and perhaps with this process number."""
 
     def who(own: int, unit: str, label: str | None, _channel: str | None) -> str:
         return write_who(host, pid or own, unit, label)

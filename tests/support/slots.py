@@ -12,7 +12,7 @@ HERE = "127.0.0.1"
 
 
 def learn_late(patch: pytest.MonkeyPatch, slot: int, former: int, present: int) -> list[int]:
-    """Let the process learn of a fail-over after the first waiter has subscribed, and before it asks.
+    """Let the process learn of a fail-over between the first waiter's subscription and question.
 
     Another thread or task may meet a redirection then. Nodes are named by their ports. Returns
     where waiters have subscribed.

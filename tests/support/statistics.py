@@ -79,7 +79,7 @@ def long_holds_are_usual(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Non
 
 
 def note_past_holds(name: str, *holds: tuple[float, float, str]) -> None:
-    """Send what a process tells of holds that ended: how long ago, how long each was, and the outcome."""
+    """Send what a process tells of ended holds: how long ago, how long each was, the outcome."""
     now = monotonic()
     notes = [
         (name, "ended", Note(now - ago, outcome, f"worker {place}", length, 100 + place))

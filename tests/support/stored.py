@@ -26,7 +26,10 @@ return found
 
 
 def without_expiry(client: Any, pattern: str) -> set[bytes]:
-    """Return the keys of a pattern that would stay for good; in one round trip, for there may be thousands."""
+    """Return the keys of a pattern that would stay for good.
+
+    All in one round trip, for there may be thousands.
+    """
     return set(client.eval(_WITHOUT_EXPIRY, 0, pattern))
 
 
@@ -135,7 +138,7 @@ def drop_place(client: Any, lock: bytes, token: str) -> None:
 
 
 def set_line(client: Any, lock: bytes, claims: dict[str, str]) -> None:
-    """Let those stand in line, in this order, for a lock that nobody holds; the key goes after a minute."""
+    """Put those in line, in this order, for a lock that nobody holds; the key goes after 60 s."""
     places = range(1, len(claims) + 1)
     entries = {
         place: f"{token} {claim}"
@@ -163,7 +166,7 @@ def move_last(client: Any, lock: bytes, by: int) -> None:
 
 
 def in_use(client: Any, lock: bytes) -> set[str]:
-    """Return what is there of "holder", "sharers" and "queue", the parts of a lock that is in use."""
+    """Return what is there of "holder", "sharers" and "queue", the parts of a lock in use."""
     fields = {field.decode(errors="replace") for field in client.hkeys(lock)}
     rest = fields - {"state", "line", "holder", "claim", "who", "label", "late"}
     found = {"holder"} if living_holder(client, lock) else set()
@@ -189,7 +192,7 @@ def expire_soon(client: Any, lock: bytes, left_ms: int) -> None:
 
 
 def living_holder(client: Any, lock: bytes) -> list[bytes] | None:
-    """Return the exclusive holder's token, the end of its lease, its fencing token, and so on; None if nobody holds."""
+    """Return the exclusive holder's token, lease end, fencing token, and so on; None if free."""
     kept, claim = client.hmget(lock, "holder", "claim")
     living = kept and lease_left_ms(client, lock) >= 0
     return [*kept.split(b" "), *claim.split(b" ")] if living else None

@@ -29,12 +29,12 @@ def holders_listen_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> Non
 
 
 def connections_are_tested_after(seconds: float) -> AbstractContextManager[object]:
-    """Within the block, a connection that hears of force-releases is tested after so many seconds of silence."""
+    """Within the block, test a connection for force-releases after so many seconds of silence."""
     return patch.object(listener_thread, "SILENCE", seconds)
 
 
 def replies_may_be_late(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """After a `lock_timeout` or `lock_deadline` is over, the server may answer for so many seconds."""
+    """Let the server answer so many seconds after a `lock_timeout` or `lock_deadline` is over."""
     monkeypatch.setattr(retry, "OVERTIME", seconds)
 
 
@@ -54,7 +54,7 @@ def replicas_may_outlast_the_lease(seconds: float) -> AbstractContextManager[obj
 
 
 def replicas_answer_after_the_lease() -> AbstractContextManager[object]:
-    """Within the block, what makes replicas know of a hold is heard after its lease, which the server makes longer."""
+    """Within the block, replicas know of a hold only after its lease, which the server extends."""
     really = replication.extend
 
     async def extend(driver: Driver, held: Lease, milliseconds: int) -> bool:

@@ -184,7 +184,7 @@ class Observer:
         return [wait for wait in noted if name.encode() in wait]
 
     def left_of(self, name: str) -> set[str]:
-        """What is in Redis of one lock, in any key, but for what is to be remembered of it for a while."""
+        """What is in Redis of one lock, in any key, less what is remembered of it for a while."""
         left = set()
         for key in self.client.scan_iter(match="redis_locks{*", count=1000):
             kind, _, of = key.decode(errors="replace").partition("}:")[2].partition(":")

@@ -1,4 +1,4 @@
-"""The Celery app of the tests; ``celery -A tests.tasks.celery_app worker`` runs it in a process of its own."""
+"""The tests' Celery app; ``celery -A tests.tasks.celery_app worker`` runs it in its own process."""
 
 from __future__ import annotations
 

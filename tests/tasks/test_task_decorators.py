@@ -1,4 +1,4 @@
-"""Task decorators beneath ours: their queue would run the function without the lock, so the order is refused."""
+"""Task decorators beneath ours are refused: their queue would run the function without the lock."""
 
 from __future__ import annotations
 

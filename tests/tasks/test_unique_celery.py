@@ -382,7 +382,7 @@ def test_a_task_that_replaces_itself_keeps_its_lock(
 
 @pytest.fixture
 def deliver_twice(client: redis.Redis, name: str) -> Callable[[], None]:
-    """Puts a copy of the next message into the queue, as a broker does when its worker is silent."""
+    """Puts a copy of the next message into the queue, as brokers do when workers are silent."""
 
     def copy() -> None:
         (message,) = client.lrange(name, 0, 0)  # type: ignore[misc]

@@ -224,7 +224,7 @@ async def test_with_a_database(again):
 
 
 def run_suite(folder: Path, conftest: str, suite: str, *options: str) -> str:
-    """Return what pytest prints of a suite of somebody else's, without anything of ours around it."""
+    """Return what pytest prints of somebody else's suite, without anything of ours around it."""
     (folder / "conftest.py").write_text(conftest)
     (folder / "test_suite.py").write_text(suite)
     without = {"REDIS_URL", "DJANGO_SETTINGS_MODULE", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}

@@ -1,4 +1,4 @@
-"""Checks the types of the Python examples in README.md and docs: ``python -m tests.typing.examples``.
+"""Checks the types of README's and the docs' examples: ``python -m tests.typing.examples``.
 
 Each block is a module of its own, checked as it is written, by ``mypy --strict`` with django-stubs
 and by pyright. A block may use what earlier blocks of its page define or import, and what given.py
@@ -72,7 +72,7 @@ class Example(NamedTuple):
 
     @property
     def module(self) -> str:
-        """The name of the module that holds it: for models that of an installed app, as in a project."""
+        """The name of the module that holds it; for models, an installed app's, as in projects."""
         name = f"{re.sub(r'[^a-zA-Z0-9]', '_', self.page)}_{self.line}"
         return f"{name}.models" if MODEL.search(self.text) else name
 
@@ -91,7 +91,7 @@ def examples() -> Iterator[list[Example]]:
 
 
 def modules(page: list[Example]) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of a module for each example of a page, its lines where the page has them."""
+    """Yield each example's module, its name and text, with its lines where the page has them."""
     homes = dict(_bound(ast.parse(GIVEN.read_text(encoding="utf-8")), GIVEN.stem))
     for example in page:
         tree = ast.parse(example.text)

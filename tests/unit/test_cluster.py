@@ -80,10 +80,14 @@ def test_the_nodes_that_failed_are_asked_last_until_they_answer() -> None:
     ("url", "seeds", "encrypted"),
     [
         ("redis+cluster://h:1", [("h", 1)], False),
-        ("rediss+cluster://me:pass%40word@h:1,[::1]:2,other", [("h", 1), ("::1", 2), ("other", 6379)], True),
+        (
+            "rediss+cluster://me:pass%40word@h:1,[::1]:2,other",
+            [("h", 1), ("::1", 2), ("other", 6379)],
+            True,
+        ),
         ("redis+cluster://h:1/0?socket_timeout=2", [("h", 1)], False),
     ],
-)  # fmt: skip
+)
 def test_the_url_names_some_nodes(url: str, seeds: list[Any], encrypted: bool) -> None:
     cluster = ClusterEndpoint.from_url(url)
     assert seeds == list(cluster.seeds)
@@ -146,8 +150,13 @@ def test_a_redirection_says_where_to_go() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["TRYAGAIN Multiple keys", "CLUSTERDOWN", "ERR Script attempted to access a non local key in a"]
-)  # fmt: skip
+    "text",
+    [
+        "TRYAGAIN Multiple keys",
+        "CLUSTERDOWN",
+        "ERR Script attempted to access a non local key in a",
+    ],
+)
 def test_what_passes_is_no_broken_link(text: str) -> None:
     assert isinstance(reply_error(ErrorReply(text), HERE), NotNow)
 
@@ -175,10 +184,14 @@ def test_a_key_beside_a_lock_is_in_its_slot(partitions: int) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("GET", "far"), ("MGET", "{1}:near", "far"), ("EXISTS", "far", "{1}:near"), ("xinfo", "STREAM", "far"),
-        ("SINTER", "{1}:near", "{1}:near", "far"), ("HGET", "far\r\n$", "{1}:near"),
+        ("GET", "far"),
+        ("MGET", "{1}:near", "far"),
+        ("EXISTS", "far", "{1}:near"),
+        ("xinfo", "STREAM", "far"),
+        ("SINTER", "{1}:near", "{1}:near", "far"),
+        ("HGET", "far\r\n$", "{1}:near"),
     ],
-)  # fmt: skip
+)
 def test_a_read_of_another_slot_is_told_by_its_keys(command: tuple[str, ...]) -> None:
     keys = set_keys("p", 1, ("x",))
     require_slot(packed_reads([("HGET", "{1}:near", "far"), ("LRANGE", "{1}:near", 0, 1)]), keys)

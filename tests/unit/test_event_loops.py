@@ -13,7 +13,7 @@ from redis_locks.connections.event_loops import PerLoop
 def test_a_loop_with_the_id_of_an_earlier_one_has_an_object_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As when a loop was dropped without being closed, and the next one is made in its place in memory."""
+    """As when a loop was dropped unclosed, and the next one is made at its place in memory."""
     monkeypatch.setattr(event_loops, "id", lambda _: 1, raising=False)
 
     async def close(_: object) -> None: ...

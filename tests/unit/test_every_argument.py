@@ -1,4 +1,4 @@
-"""Every argument of every public callable refuses what it cannot be, and names itself and the value.
+"""Every argument of every public callable refuses what it cannot be, naming itself and the value.
 
 A new argument fails here until it is in the table, with what it must refuse. Twins for async code
 share their checks; `compat` does as redis-py does, which its own tests compare.

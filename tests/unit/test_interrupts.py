@@ -75,7 +75,8 @@ def test_what_a_socket_raises_is_not() -> None:
 
 def test_what_another_thread_or_gevent_throws_is_thrown() -> None:
     def call() -> None:
-        raise TimeIsUp  # the class: so `PyThreadState_SetAsyncExc` and gevent raise it, without a frame of their own
+        # The class: `PyThreadState_SetAsyncExc` and gevent raise it so, without their own frame.
+        raise TimeIsUp
 
     error = caught(call)
     assert is_thrown(error)

@@ -1,4 +1,7 @@
-"""The states of a lease: every verb in every state does what the table in its module says, and nobody else writes."""
+"""The states of a lease: every verb in every state does what the table in its module says.
+
+Nobody else writes them.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +110,10 @@ def what_is_known_of(lease: Lease) -> tuple[object, ...]:
 
 
 def interleaved(lease: Lease, verb: str, line: int, other: str, mutex: Mutex) -> bool:
-    """Run a verb, and the other one in another thread before its line of that number; False if it has fewer lines."""
+    """Run a verb, and the other one in another thread before its line of that number.
+
+    Return False if it has fewer lines.
+    """
     ended = threading.Event()
 
     def compete() -> None:

@@ -13,8 +13,13 @@ from redis_locks.drivers.sentinel import FailingOver, Sentinels, SentinelsSilent
 
 A, B, C = ("a", 1), ("b", 2), ("c", 3)
 PRIMARY = {
-    "ip": "p", "port": 6379, "is_master": True, "is_sdown": False, "is_odown": False, "num-other-sentinels": 2,
-}  # fmt: skip
+    "ip": "p",
+    "port": 6379,
+    "is_master": True,
+    "is_sdown": False,
+    "is_odown": False,
+    "num-other-sentinels": 2,
+}
 DOWN = {**PRIMARY, "is_sdown": True}
 SILENT = redis_errors.ConnectionError("refused")
 

@@ -102,7 +102,7 @@ async def test_one_that_is_cancelled_leaves_nothing_behind_when_its_time_is_over
 
 
 class Hasty(asyncio.SelectorEventLoop):
-    """Its timers are half a millisecond early, as those of uvloop may be, which counts whole ones."""
+    """Its timers are half a millisecond early, as uvloop's may be, which counts whole ones."""
 
     calls = 0
 

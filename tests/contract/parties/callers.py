@@ -736,7 +736,7 @@ def pause() -> Generator[object, None, None]:
 
 @types.coroutine
 def until_it_pauses(steps: Coroutine[Any, Any, None]) -> Generator[Any, None, None]:
-    """Run a coroutine in the current task until it pauses or ends, as frameworks on top of asyncio do."""
+    """Run a coroutine in the current task until it pauses or ends, as asyncio's frameworks do."""
     with suppress(StopIteration):
         while (waits_for := steps.send(None)) is not PAUSE:
             yield waits_for

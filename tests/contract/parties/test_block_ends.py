@@ -1,4 +1,4 @@
-"""The end of a block ends the hold of that block: wherever, in whatever order, and how often it is ended."""
+"""The end of a block ends that block's hold: wherever, in whatever order, and however often."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lock is a description: copied or pickled while blocks of it are open, it is one that nobody has entered."""
+"""A lock is a description: a copy or pickle of one with open blocks is one that nobody entered."""
 
 from __future__ import annotations
 

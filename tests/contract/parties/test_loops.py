@@ -1,4 +1,4 @@
-"""Blocking code in the thread of a running event loop: what would wait or hold is refused, and the rest works."""
+"""Blocking code in a running event loop's thread: waits and holds are refused, the rest works."""
 
 from __future__ import annotations
 

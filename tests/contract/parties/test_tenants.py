@@ -1,4 +1,4 @@
-"""Tenants that share a server have names of their own: every public way in, and what looks at locks."""
+"""Tenants that share a server have names of their own: on every public way, and in inspection."""
 
 from __future__ import annotations
 

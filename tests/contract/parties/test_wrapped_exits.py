@@ -1,4 +1,7 @@
-"""`__exit__` and `__aexit__`, taken from the class and wrapped as monitoring tools do: each block ends its own hold."""
+"""Wrapped `__exit__` and `__aexit__`, as monitoring tools do it: each block ends its own hold.
+
+They are taken from the class.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ Wrap = Callable[[type, Callable[..., None]], Any]
 
 @pytest.fixture
 def put() -> Iterator[Callable[..., None]]:
-    """Sets an attribute of a class as users do: to look at it as `monkeypatch` does would change what is tested."""
+    """Sets an attribute of a class as users do.
+
+    `monkeypatch` looks at the attribute, which would change what is tested.
+    """
     with ExitStack() as stack:
 
         def set_for_this_test(owner: type, method: str, value: Any) -> None:

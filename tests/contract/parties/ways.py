@@ -255,7 +255,7 @@ def every(ways: Iterable[Way]) -> pytest.MarkDecorator:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a task to its end, and close the connections of the thread that asks the database for it."""
+    """Run a task to its end, and close the connections of its thread for the database."""
 
     async def whole() -> T:
         try:

@@ -49,7 +49,10 @@ def once(
     before: Happening,
     after: Happening,
 ) -> Iterator[None]:
-    """Let things happen before and after the next call of a method that `applies`, which the block waits for."""
+    """Let things happen before and after the next call of a method that `applies`.
+
+    The block waits for that.
+    """
     due = [True]
 
     def disturbed(plain: Callable[..., Any]) -> Callable[..., Any]:

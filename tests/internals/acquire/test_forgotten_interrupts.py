@@ -1,4 +1,7 @@
-"""An interrupt that nobody keeps is gone, with all that its frames had: no circle of ours keeps it for the garbage collector."""
+"""An interrupt that nobody keeps is gone, with all that its frames had.
+
+No circle of ours keeps it for the garbage collector.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read along with a silent question is read by the server as soon as the lock is ours, and not before."""
+"""The server answers reads along with a silent question once the lock is ours, and not before."""
 
 from __future__ import annotations
 
@@ -98,7 +98,10 @@ def test_a_message_that_comes_just_after_the_server_gave_up_is_believed_and_noth
 def test_what_was_read_when_something_else_was_told_is_not_believed(
     turns: Turns, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told to look for a deadlock, which ends the wait for its turn, and is handed the lock before it wakes up."""
+    """It is told to look for a deadlock, which ends the wait for its turn.
+
+    It is handed the lock before it wakes up.
+    """
     hand_on = turns.before_release
     handed_on = Event()
 

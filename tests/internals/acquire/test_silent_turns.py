@@ -1,4 +1,4 @@
-"""Whether a question is a silent one depends on how the wait before has ended, and on who wants to know."""
+"""Whether a question is silent: it depends on how the wait before ended, and on who asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The first question gets the answer to none of ours: the connection is out of step, and another one is asked."""
+"""The first question gets the answer to none of ours.
+
+The connection is out of step, and another one is asked.
+"""
 
 from __future__ import annotations
 

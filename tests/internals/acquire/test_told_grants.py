@@ -29,7 +29,10 @@ def waiter() -> LockWait:
 
 
 def told(granted_at: int, *, asked: float) -> Won | None:
-    """What becomes of a grant, after a reply to what was asked on this process's clock at `asked`."""
+    """What becomes of a grant, after a reply to a question asked on this process's clock.
+
+    `asked` is the time of that question.
+    """
     return waiter().won_by(Granted(7, granted_at), REPLY, asked)
 
 

@@ -25,7 +25,7 @@ from tests.support.world import PATIENCE, Observer, Tasks, Threads, granted
 
 
 class Turns:
-    """A lock that a task holds, and for which we wait with the only connection that threads have."""
+    """A lock that a task holds; we wait for it with the only connection that threads have."""
 
     def __init__(self, driver: BlockingDriver, client: redis.Redis, lock: Lock) -> None:
         self.driver = driver
@@ -43,7 +43,7 @@ class Turns:
         self._tasks = Tasks()
 
     def wait(self, lock: Any = None, *, wait: float | None = PATIENCE) -> int:
-        """Wait for a lock that is handed on, and release it; return how often that was asked for silently."""
+        """Wait for a lock that is handed on, and release it; return how many asks were silent."""
         lock = lock or self.lock
         before = len(self.asked)
         held = granted(self._tasks.acquire(lock))

@@ -1,4 +1,4 @@
-"""A link to a cluster while a slot moves: who waits for that on the link, and who comes again later."""
+"""A link to a cluster while a slot moves: who waits on the link, and who comes again later."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Channels(set[str]):
 
 
 class Node:
-    """The one node of a cluster, its driver and its link: it refuses some calls, as a slot moves."""
+    """A cluster's one node, its driver and its link: it refuses some calls, as a slot moves."""
 
     listener, broken, channels = "listener", False, Channels()
 

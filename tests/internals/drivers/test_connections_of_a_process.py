@@ -1,4 +1,7 @@
-"""How many connections a process has: those that are in use, for a minute longer, and never more than MAX_CONNECTIONS."""
+"""How many connections a process has: those in use, or in use less than a minute ago.
+
+Never more than MAX_CONNECTIONS.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a waiter speaks up, minute after minute; the clock is set forward in place of waiting."""
+"""How often a waiter speaks up, minute after minute; the clock is set forward, not waited for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MINUTES = 10
 
 @pytest.fixture
 def driver(redis_server: object, monkeypatch: pytest.MonkeyPatch) -> BlockingDriver:
-    """Of waiters that hear nothing, and for whom it is at once as late as they would listen until."""
+    """Of waiters that hear nothing, and whose time to listen is over at once."""
     ahead = 0.0
 
     async def hear_nothing(_: BlockingLink, token: str, timeout: float) -> None:

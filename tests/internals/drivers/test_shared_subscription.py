@@ -220,7 +220,7 @@ def test_only_one_thread_opens_the_connection_and_a_handler_of_its_signals_does_
 
 
 def test_others_may_join_at_any_step_while_all_are_woken() -> None:
-    """The listener thread must survive it: its connection broke, and nobody else would connect again."""
+    """The listener thread must survive it: its connection broke; nobody else reconnects."""
     opened: list[Quiet] = []
 
     def connect(channel: str) -> Quiet:
