@@ -34,7 +34,7 @@ from redis_locks.run_once.terms import JobTerms
 from redis_locks.values import identity
 from redis_locks.values.modes import Taken
 
-_current: ContextVar[Attempt] = ContextVar("redis_locks_attempt")
+_current: ContextVar[Attempt | None] = ContextVar("redis_locks_attempt", default=None)
 
 _SCOPE: Final = Scope("auto", None, commit_guard=True)
 """Which transactions count: all that are open in this thread."""
@@ -80,20 +80,21 @@ class Attempt(Hold):
         Raises:
             LockNotHeld: No such function runs. A block has its attempt from ``as``.
         """
-        try:
-            return _current.get()
-        except LookupError:
+        current = _current.get()
+        if current is None:
             msg = "no function decorated with run_once runs here; a block has its attempt from `as`"
-            raise LockNotHeld(msg) from None
+            raise LockNotHeld(msg)
+        return current
 
     @contextmanager
     def as_current(self) -> Iterator[None]:
         """Make this attempt the one that `current` returns."""
-        before = _current.set(self)
+        before = _current.get()
         try:
+            _current.set(self)
             yield
         finally:
-            _current.reset(before)
+            _current.set(before)
 
     def done(self, result: Any = None) -> Any:
         """Record that the job is done, release the lock, and return the result.

@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 
 import pytest
 from django.db import connection, transaction
@@ -137,7 +138,7 @@ def test_no_interrupt_leaves_an_attempt_that_is_renewed_and_another_may_begin_at
 
     def run() -> None:
         names.append(f"{name}:{len(names)}")
-        work(names[-1])
+        copy_context().run(work, names[-1])  # which may keep what was current
 
     def check(where: str) -> None:
         end_left_transaction()
