@@ -49,6 +49,8 @@ def text_of(word: object, argument: str) -> bytes | str:
 
     Raises TypeError if it is neither, and no number.
     """
+    if type(word) is int:
+        return str(word)
     # Not `str(word)`, which is another text for an Enum.
     if isinstance(word, str):
         return word[:]

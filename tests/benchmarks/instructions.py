@@ -57,7 +57,7 @@ BUDGETS = {
 """What each kind aims at, in thousands; None: nothing said."""
 
 ROOMS = (
-    ("with", "uncounted", "new lock", "new name", "decorated", "decorated, new name", "receiver"),
+    ("with", "new lock", "new name", "decorated", "decorated, new name", "uncounted", "receiver"),
     ("nested", "shared", "semaphore", "run_once"),
     ("django alone", "atomic", "asyncio"),
     ("transfer", "transfer, many", "transfer, new names", "optimistic", "optimistic, templates"),
