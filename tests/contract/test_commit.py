@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any
 
 import pytest
@@ -243,6 +243,16 @@ def test_the_name_of_a_command_may_be_text_or_bytes(
     pipe = client.pipeline()
     pipe.execute_command(command, f"data:{name}", 1)
     world.do(held(world, Lock(name)), "commit", pipe)
+    assert b"1" == client.get(f"data:{name}")
+
+
+def test_a_word_of_a_command_may_be_an_enum(world: World, name: str, client: redis.Redis) -> None:
+    key = Enum("Key", {"A": f"data:{name}"}, type=str)
+    number = Enum("Number", {"ONE": 1}, type=int)
+    world.do(held(world, Lock(name)), "commit", [("SET", key.A, number.ONE)])
+    hold = held(world, Lock(name, read=[("GET", key.A)]))
+    assert [b"1"] == hold.read
+    world.release(hold)
     assert b"1" == client.get(f"data:{name}")
 
 

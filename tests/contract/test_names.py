@@ -77,15 +77,6 @@ def test_an_enum_that_is_a_template_names_no_block(name: str) -> None:
         redis_lock(kind.A).acquire()
 
 
-def test_a_word_of_a_command_may_be_an_enum(name: str, client: redis.Redis) -> None:
-    key = Enum("Key", {"A": f"{name}:data"}, type=str)
-    number = Enum("Number", {"ONE": 1}, type=int)
-    Lock(name).acquire().commit([("SET", key.A, number.ONE)])
-    with Lock(name, read=[("GET", key.A)]) as hold:
-        assert [b"1"] == hold.read
-    assert b"1" == client.get(f"{name}:data")
-
-
 def test_a_name_may_be_a_lazy_object_of_django(name: str) -> None:
     with Lock(SimpleLazyObject(lambda: name)):
         assert name in inspection.names()

@@ -177,11 +177,11 @@ def test_a_savepoint_that_was_set_by_hand_releases_what_was_taken_after_it(
 ) -> None:
     later = f"{name}:later"
     with atomic(using=database):
-        first, second = (transaction.savepoint(using=database) for _ in range(2))
+        first, second = (connections[database].savepoint() for _ in range(2))
         with lock(name, database):
             pass
         transaction.savepoint_commit(second, using=database)
-        third = transaction.savepoint(using=database)
+        third = connections[database].savepoint()
         with lock(later, database):
             pass
         transaction.savepoint_rollback(third, using=database)

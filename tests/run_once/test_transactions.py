@@ -117,9 +117,9 @@ def test_a_rollback_to_a_savepoint_after_the_job_leaves_it(payment: Payment) -> 
 def test_a_savepoint_that_was_set_by_hand_counts_as_one_of_atomic(payment: Payment) -> None:
     using = payment.database
     with atomic(using=using):
-        before = transaction.savepoint(using=using)
+        before = connections[using].savepoint()
         payment.call()
-        after = transaction.savepoint(using=using)
+        after = connections[using].savepoint()
         transaction.savepoint_rollback(after, using=using)
         assert "running" == payment.elsewhere()
         transaction.savepoint_rollback(before, using=using)
