@@ -74,6 +74,11 @@ class EventCounter(Protocol):
         """Take an event, which it or another receiver wanted."""
 
 
+def _wants_note(counter: EventCounter, server: str, names: tuple[str, ...]) -> bool:
+    """Return whether it has not enough notes of frequent kinds of these locks."""
+    return server not in counter.full and (server, names[0]) not in counter.full
+
+
 class Teller:
     """The observer of a Django process. An event is made only if a receiver wants it."""
 
@@ -104,11 +109,7 @@ class Teller:
             counter.pending.append((kind, (server, names), bucket_of(seconds) if seconds else None))
             if len(counter.pending) >= counter.most or len(names) > MANY_NAMES:
                 counter.catch_up()
-            if kind in _NOTED or (
-                kind in FREQUENT
-                and (server, names[0]) not in counter.full
-                and server not in counter.full
-            ):
+            if kind in _NOTED or (kind in FREQUENT and _wants_note(counter, server, names)):
                 return True
         return self._told(kind)
 
@@ -134,7 +135,11 @@ class Teller:
                 (counter.begun if waits else counter.hold_notes).append(note)
             if len(pending) >= counter.most or plan.is_large:
                 counter.catch_up()
-            if kind == "lost" or (kind == "contended" and plan not in counter.noted):
+            if kind == "lost" or (
+                kind == "contended"
+                and plan not in counter.noted  # a plan of other reads is another one
+                and _wants_note(counter, plan.terms.description, plan.names)
+            ):
                 return True
         signal, level = _HOLDS[kind]
         return logger.isEnabledFor(level) or bool(signal.receivers)

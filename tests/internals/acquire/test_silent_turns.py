@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from time import monotonic
+from typing import Final
 
 import pytest
 import redis
+from django.conf import settings
+from django.test import override_settings
 
 from redis_locks import Lock, LockBackendError, LockError, Semaphore, inspection
 from redis_locks.connections.backends import backend_for
@@ -22,6 +25,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.internals.acquire.stage import lose, nothing, once, without_messages
 from tests.internals.acquire.turns import Turns
 from tests.support import stored
+from tests.support.statistics import flush
 from tests.support.world import PATIENCE, Observer, Tasks, Threads, granted, keys_of
 
 
@@ -147,6 +151,28 @@ def test_as_long_as_somebody_is_told_who_holds_it_nothing_is_asked_silently(
     assert [1, 0, 0] == [turns.wait() for _ in range(3)]
     # The first of them was on its way already.
     assert [False, True, True] == [bool(event.holder) for event in told]
+
+
+COUNTS: Final = {name: getattr(Teller, name) for name in ("count", "count_hold")}
+
+
+@pytest.fixture
+def with_statistics() -> Iterator[None]:
+    with override_settings(REDIS_LOCKS=settings.REDIS_LOCKS | {"STATISTICS": True}):
+        yield
+        flush()
+
+
+@pytest.mark.usefixtures("with_statistics")
+def test_the_statistics_note_a_few_holders_even_if_each_acquire_reads_something_else(
+    turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for count, really in COUNTS.items():
+        monkeypatch.setattr(Teller, count, really)
+    name, using = turns.lock.name, turns.lock.options.using
+    reads = [[("GET", f"{name}:{number}")] for number in range(20)]
+    locks = [Lock(name, lease=60, using=using, read=read) for read in reads]
+    assert [1] * 10 == [turns.wait(lock) for lock in locks][10:]
 
 
 def test_contention_is_counted_once_if_the_grant_is_gone_before_its_read(
