@@ -6,7 +6,7 @@ trees.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,11 +36,20 @@ seconds.
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """One waiter and one holder that it waits for. A lock gives one for each pair of them."""
+    """One waiter and one holder that it waits for. A lock gives one for each pair of them.
+
+    Attributes:
+        lock: The lock.
+        waiter: The waiter.
+        holder: The holder.
+        is_sure: Whether the waiter, or one ahead of it, cannot go on before the holder does. A
+            permit may come free with another holder.
+    """
 
     lock: str
     waiter: WaiterInfo
     holder: HolderInfo
+    is_sure: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +61,7 @@ class Node:
         lock: The lock that it waits for; None at the root.
         blocks: The sessions that wait for locks that it holds, in queue order.
         repeated: Whether another place in the trees shows it with what it blocks.
-        deadlocked: Whether it waits for itself, through the sessions above it, and none of them can
-            go on.
+        deadlocked: Whether it surely waits for itself, through the sessions above it.
         cut: Whether another tree goes on with what it blocks, because this one is deep enough.
     """
 
@@ -90,12 +98,15 @@ class Node:
 
 def blocked(locks: Iterable[LockInfo]) -> list[Blocked]:
     """Return each waiter with each holder of what it waits for, in queue order."""
-    return [
-        Blocked(lock.name, waiter, holder)
-        for lock in locks
-        for waiter in lock.waiters
-        for holder in lock.holders
-    ]
+    return [pair for lock in locks for pair in _blocked_at(lock)]
+
+
+def _blocked_at(lock: LockInfo) -> Iterator[Blocked]:
+    in_the_way: set[str] = set()
+    for waiter in lock.waiters:
+        in_the_way.update(each.token for each in lock.holders if not fits(waiter, [each]))
+        for holder in lock.holders:
+            yield Blocked(lock.name, waiter, holder, holder.token in in_the_way)
 
 
 def trees(pairs: Sequence[Blocked]) -> list[Node]:
@@ -142,102 +153,42 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     return [root for root in roots if root.waits_for(lock.name)], whole
 
 
-class _Waits:
-    """The waits that never end by themselves: those of deadlocks, and those behind them.
-
-    A permit comes free with any of the holders, and other modes wait for all holders in their way.
-    Nobody overtakes.
-    """
-
-    def __init__(self, pairs: Sequence[Blocked]) -> None:
-        self._holders: defaultdict[str, dict[str, HolderInfo]] = defaultdict(dict)
-        self._waiters: defaultdict[str, dict[str, WaiterInfo]] = defaultdict(dict)
-        self._holds: defaultdict[str, set[str]] = defaultdict(set)
-        self._waits: defaultdict[str, set[str]] = defaultdict(set)
-        """The locks that a session holds, and for which it waits."""
-        for pair in pairs:
-            self._holders[pair.lock][pair.holder.token] = pair.holder
-            self._waiters[pair.lock][pair.waiter.token] = pair.waiter
-            self._holds[pair.holder.session].add(pair.lock)
-            self._waits[pair.waiter.session].add(pair.lock)
-        self._blocked = {
-            lock: {waiter.session for waiter in waiters.values()}
-            for lock, waiters in self._waiters.items()
-        }
-        """The sessions that never get a lock; at first all that wait for it."""
-        self._free()
-
-    def never_end(self, session: str, *, beside: str = "") -> bool:
-        """Return whether a session waits in vain for a lock, other than `beside`."""
-        locks = self._waits.get(session, ())
-        return any(session in self._blocked[lock] for lock in locks if lock != beside)
-
-    def _free(self) -> None:
-        # Each lock once, however many sessions change it: a look at a lock passes all of its
-        # holders.
-        changed = dict.fromkeys(self._blocked)
-        while changed:
-            lock = next(iter(changed))
-            del changed[lock]
-            still = set(self._behind(lock))
-            for session in self._blocked[lock] - still:
-                changed |= dict.fromkeys(self._waits[session] - {lock})
-                changed |= dict.fromkeys(self._holds.get(session, ()))
-            self._blocked[lock] = still
-
-    def _behind(self, lock: str) -> Iterator[str]:
-        """Yield the waiters that the lock's holders keep out for ever, and those behind them."""
-        in_way = [each for each in self._holders[lock].values() if self.never_end(each.session)]
-        behind = False
-        for waiter in self._waiters[lock].values():
-            behind = (
-                behind
-                or self._keep_out(in_way, waiter)
-                or self.never_end(waiter.session, beside=lock)
-            )
-            if behind:
-                yield waiter.session
-
-    def _keep_out(self, holders: Sequence[HolderInfo], waiter: WaiterInfo) -> bool:
-        if waiter.mode == "upgrade":  # it starts from a hold of its own
-            return any(holder.session != waiter.session for holder in holders)
-        return not fits(waiter, holders)
-
-
 class _Forest:
     def __init__(self, pairs: Sequence[Blocked]) -> None:
-        self._knots = _Waits(pairs)
         self._waits = {pair.waiter.session for pair in pairs}
         self._pairs: dict[str, list[Blocked]] = {}
         for pair in pairs:
             self._pairs.setdefault(pair.holder.session, []).append(pair)
         self._grown: set[str] = set()
-        self._cut: deque[tuple[str, tuple[str, ...]]] = deque()
-        """The last sessions of trees that are deep enough, each with the sessions above it."""
+        self._cut: deque[str] = deque()
+        """The last sessions of trees that are deep enough."""
 
     def grow(self) -> list[Node]:
         free = [session for session in self._pairs if session not in self._waits]
         roots = []
         for first in (*free, *self._pairs):
-            self._cut.append((first, ()))
+            self._cut.append(first)
             while self._cut:
-                session, above = self._cut.popleft()
+                session = self._cut.popleft()
                 if session not in self._grown:
-                    roots.append(self._node(self._pairs[session][0].holder, None, above, DEEPEST))
+                    roots.append(self._node(self._pairs[session][0].holder, None, (), DEEPEST))
         return roots
 
     def _node(
         self, who: HolderInfo | WaiterInfo, lock: str | None, above: tuple[str, ...], levels: int
     ) -> Node:
+        """Return a session below those that are `above`, for each of which it surely waits."""
         session = who.session
         if session in self._grown:
-            deadlocked = session in above and self._knots.never_end(session)
+            deadlocked = session in above
             return Node(who, lock, (), repeated=session in self._pairs, deadlocked=deadlocked)
         if not levels and session in self._pairs:
-            self._cut.append((session, above))
+            self._cut.append(session)
             return Node(who, lock, (), cut=True)
         self._grown.add(session)
         path = (*above, session)
-        pairs = self._pairs.get(session, ())
-        below = (self._node(pair.waiter, pair.lock, path, levels - 1) for pair in pairs)
+        below = (
+            self._node(pair.waiter, pair.lock, path if pair.is_sure else (), levels - 1)
+            for pair in self._pairs.get(session, ())
+        )
         return Node(who, lock, tuple(below))

@@ -6,7 +6,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
@@ -16,7 +16,6 @@ import pytest
 from redis_locks import Lock
 from redis_locks.inspection import HolderInfo, LockInfo, WaiterInfo, blockers
 from redis_locks.inspection.blockers import Node
-from redis_locks.inspection.termination import fits
 from tests.django.command_calls import Terminal, run
 from tests.support.parties import MINUTES, ask, held, stand_in_a_chain, waited_for
 
@@ -80,11 +79,8 @@ PERMIT = "permit:2"
     [
         # Another holder's permit comes free.
         ([in_modes(lock("l", "a b", "c"), PERMIT, PERMIT), lock("m", "c", "b")], "a(c(b(c+)))"),
-        # No holder's does.
-        (
-            [in_modes(lock("l", "a b", "c"), PERMIT, PERMIT), lock("m", "c", "a", "b")],
-            "a(c(a!+ b(c!+)))",
-        ),
+        # The only one.
+        ([in_modes(lock("l", "a", "c"), "permit:1", "permit:1"), lock("m", "c", "a")], "a(c(a!+))"),
         # Its permit would come free, but not for one behind another that waits for ever.
         (
             [
@@ -96,7 +92,7 @@ PERMIT = "permit:2"
         # Both share it, and each waits until the other does not.
         (
             [in_modes(lock("l", "a b", "a", "b"), "shared", "upgrade", "upgrade")],
-            "a(a!+ b(a!+ b!+))",
+            "a(a+ b(a!+ b!+))",
         ),
         # It shares it with one that waits for it, who could go on but for the one between them.
         (
@@ -109,29 +105,10 @@ PERMIT = "permit:2"
         ([in_modes(lock("l", "a", "c"), "shared", "shared"), lock("m", "c", "a")], "a(c(a+))"),
     ],
 )
-def test_a_circle_of_waits_is_a_deadlock_if_none_of_them_can_go_on(
+def test_a_circle_of_waits_is_a_deadlock_if_surely_none_of_them_can_go_on(
     locks: list[LockInfo], tree: str
 ) -> None:
     assert tree in [drawn(root) for root in blockers.trees(blockers.blocked(locks))]
-
-
-@pytest.mark.parametrize("first", [True, False], ids=["hot first", "hot last"])
-def test_a_lock_is_looked_at_again_once_however_many_of_its_holders_come_free(
-    *, first: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sharers = [f"s{number}" for number in range(200)]
-    hot = lock("hot", " ".join(sharers), "w1", "w2")
-    others = [lock(f"l{number}", f"h{number}", *sharers[number::40]) for number in range(40)]
-    looked: list[WaiterInfo] = []
-
-    def counted(waiter: WaiterInfo, holders: Sequence[HolderInfo]) -> bool:
-        looked.append(waiter)
-        return fits(waiter, holders)
-
-    monkeypatch.setattr(blockers, "fits", counted)
-    roots = blockers.trees(blockers.blocked([hot, *others] if first else [*others, hot]))
-    assert not any(root.has_deadlock for root in roots)
-    assert sum(waiter in hot.waiters for waiter in looked) <= 2 * len(hot.waiters)
 
 
 @pytest.mark.parametrize("length", [40, 41, 1500])
@@ -148,13 +125,6 @@ def test_a_long_chain_goes_on_in_trees_of_their_own(length: int) -> None:
         assert earlier[-1].cut
         assert earlier[-1].who.session == later[0].who.session
     assert not walks[-1][-1].cut
-
-
-def test_a_deadlock_longer_than_a_tree_is_told_where_it_closes() -> None:
-    circle = [lock(f"l{number}", f"s{number}", f"s{(number + 1) % 100}") for number in range(100)]
-    nodes = [node for root in blockers.trees(blockers.blocked(circle)) for node in walked(root)]
-    assert ["s0"] == [node.who.unit for node in nodes if node.deadlocked]
-    assert 100 == sum(node.lock is not None for node in nodes)
 
 
 def walked(node: Node) -> Iterator[Node]:
