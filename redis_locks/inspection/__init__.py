@@ -13,11 +13,9 @@ from redis_locks.inspection.sessions import (
     ablocking,
     acontended,
     aparties,
-    awaiters,
     blocking,
     contended,
     parties,
-    waiters,
 )
 from redis_locks.inspection.snapshots import HolderInfo, LockInfo, WaiterInfo
 from redis_locks.inspection.termination import (
@@ -45,7 +43,6 @@ __all__ = [
     "alocks",
     "anames",
     "aparties",
-    "awaiters",
     "blocking",
     "cancel",
     "contended",
@@ -55,5 +52,4 @@ __all__ = [
     "locks",
     "names",
     "parties",
-    "waiters",
 ]

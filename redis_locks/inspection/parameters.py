@@ -40,7 +40,7 @@ def validate_tokens(tokens: object) -> tuple[str, ...]:
 
 def validate_waiter(waiter: object) -> WaiterInfo:
     """Return the waiter; raises TypeError or ValueError."""
-    fix = "use one of `waiters()` or `lock(name).waiters`"
+    fix = "use one of `parties().waiters` or `lock(name).waiters`"
     if not isinstance(waiter, WaiterInfo):
         msg = f"waiter must be a WaiterInfo, not {waiter!r} ({type(waiter).__name__}); {fix}"
         raise TypeError(msg)

@@ -48,23 +48,6 @@ async def aparties(*, using: str | None = None) -> Parties:
     return await async_answer(using, read_parties)
 
 
-def waiters(*, using: str | None = None) -> list[WaiterInfo]:
-    """Return everybody who waits, by the name of the lock and in queue order; blocks.
-
-    Args:
-        using: The server, as for `locks`.
-
-    Raises:
-        LockBackendError: Redis could not be asked.
-    """
-    return _waiters(contended(using=using))
-
-
-async def awaiters(*, using: str | None = None) -> list[WaiterInfo]:
-    """Return everybody who waits; see `waiters`."""
-    return _waiters(await acontended(using=using))
-
-
 def contended(*, using: str | None = None) -> list[LockInfo]:
     """Return the locks that somebody waits for, by name, with their whole queues; blocks.
 
@@ -137,10 +120,6 @@ async def _contended(backend: Backend, driver: Driver) -> list[LockInfo]:
     queues = await read_queues(backend, driver)
     names = [name for name, waiting in queues.items() if waiting]
     return [lock for lock in await read_whole(backend, driver, names) if lock.waiting]
-
-
-def _waiters(locks: list[LockInfo]) -> list[WaiterInfo]:
-    return [waiter for lock in locks for waiter in lock.waiters]
 
 
 async def _blocking(backend: Backend, driver: Driver, *, session: str) -> list[HolderInfo]:

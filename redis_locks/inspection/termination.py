@@ -112,7 +112,7 @@ def cancel(waiter: WaiterInfo, *, using: str | None = None) -> bool:
     granted the lock meanwhile, or gave up.
 
     Args:
-        waiter: The wait, as `waiters` and `lock` return it.
+        waiter: The wait, as `parties` and `lock` return it.
         using: The server, as for `locks`.
 
     Raises:

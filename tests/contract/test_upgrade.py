@@ -68,7 +68,7 @@ def test_an_upgrade_waits_for_the_others_but_goes_before_the_queue(
     upgrade = world.start(world.do, hold, "upgrade")
     server_side.until_waiters(name, 2)
     assert ["upgrade", "exclusive"] == [
-        waiter.mode for waiter in inspection.waiters() if waiter.lock == name
+        waiter.mode for waiter in inspection.parties().waiters if waiter.lock == name
     ]
     world.release(other)
     upgrade.result(PATIENCE)

@@ -237,7 +237,7 @@ def canceller() -> Client:
 
 
 def waiting() -> WaiterInfo:
-    (waiter,) = inspection.waiters()
+    (waiter,) = inspection.parties().waiters
     return waiter
 
 

@@ -41,7 +41,7 @@ def test_the_picture_has_past_holds_the_present_one_and_failed_waits(
     with Lock("a", label="nightly"):
         pass
     with held("a"), waited_for("a"):
-        (waiter,) = inspection.waiters()
+        (waiter,) = inspection.parties().waiters
         inspection.cancel(waiter)
         flush()
         page = text_of(viewer, page_of("a"))

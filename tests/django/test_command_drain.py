@@ -84,7 +84,7 @@ def test_a_dry_run_asks_nothing_ends_nothing_and_says_what_it_would_end(theirs: 
     listed = json.loads(run("drain", "--host", HOST, "-n", "-y", "--json")[0])
     assert listed["dry_run"]
     assert [theirs.token] == [holder["token"] for holder in listed["holders"]]
-    assert 1 == len(inspection.waiters())
+    assert 1 == len(inspection.parties().waiters)
     theirs.extend(60)
 
 

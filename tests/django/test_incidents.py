@@ -177,7 +177,7 @@ def test_a_convoy_is_told_from_a_stuck_lock(viewer: Client) -> None:
     with calm():
         for thread in threads:
             thread.start()
-        until(lambda: len(inspection.waiters()) == 9)
+        until(lambda: len(inspection.parties().waiters) == 9)
         time.sleep(4)
         flush()
         looks: list[tuple[str, list[str]]] = []
@@ -212,7 +212,7 @@ def test_waiters_are_counted_once_however_many_locks_they_want(viewer: Client) -
         said, _ = first_line()
         html = text_of(viewer, reverse(LIST))
         stats = text_of(viewer, reverse("admin:redis_locks_lock_stats"))
-        for waiter in inspection.waiters():
+        for waiter in inspection.parties().waiters:
             inspection.cancel(waiter)
     assert "3 waiters in 6 places at 2 locks." in said
     assert "3 waiters in 6 places at 2 locks." in plain(html)

@@ -95,7 +95,7 @@ def test_no_text_of_a_page_bypasses_gettext(
         found = {url: words(content(text_of(operator, reverse(url)))) - allowed for url in empty}
         with held(name, label="runner"), waited_for(name, "waiter"):
             flush()
-            (waiter,) = inspection.waiters()
+            (waiter,) = inspection.parties().waiters
             (holder,) = inspection.parties().holders
             for url in (
                 reverse(LIST),

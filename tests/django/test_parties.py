@@ -29,7 +29,7 @@ def test_parties_are_all_holders_and_waiters_by_lock_and_in_queue_order() -> Non
 
 def test_a_session_is_blocked_by_the_holders_of_what_it_waits_for() -> None:
     with held("a") as first, held("b"), held("c"), waited_for("a", "x"), waited_for("b", "y"):
-        of = {waiter.label: waiter for waiter in inspection.waiters()}
+        of = {waiter.label: waiter for waiter in inspection.parties().waiters}
         (blocker,) = inspection.blocking(of["x"].session)
         assert ("a", first.token) == (blocker.lock, blocker.token)
         # A token says its session too.
@@ -72,7 +72,7 @@ def test_a_wait_that_is_granted_before_drain_can_cancel_it_is_ended_as_a_hold(
         lock = Lock("a", wait=20, lease=60, renew=False)
         waiter = Thread(target=lambda: granted.append(lock.acquire()))
         waiter.start()
-        until(inspection.waiters)
+        until(lambda: inspection.parties().waiters)
 
         def too_late() -> None:
             ours.release()
@@ -97,7 +97,7 @@ def test_a_wait_for_several_locks_is_cancelled_once_and_leaves_all_queues() -> N
 
 def test_the_async_twins_answer_the_same() -> None:
     async def ask() -> tuple[Any, ...]:
-        (waiter,) = await inspection.awaiters()
+        (waiter,) = (await inspection.aparties()).waiters
         (lock,) = await inspection.acontended()
         (blocker,) = await inspection.ablocking(waiter.session)
         assert await inspection.anames() == [lock.name]

@@ -19,7 +19,6 @@ QUESTIONS: dict[str, Callable[[], Any]] = {
     "some locks": lambda: inspection.locks(names=["a", "b"]),
     "lock": lambda: inspection.lock("a"),
     "parties": inspection.parties,
-    "waiters": inspection.waiters,
     "blocking": lambda: inspection.blocking("abcdefghijklmnop.1"),
     "contended": inspection.contended,
     "force_release": lambda: inspection.force_release("a"),

@@ -198,7 +198,7 @@ class Stage:
 
     def cancel(self, pick: float) -> None:
         with contextlib.suppress(LockError):
-            waiting = inspection.waiters()
+            waiting = inspection.parties().waiters
             if waiting:
                 inspection.cancel(waiting[int(pick * len(waiting))])
 

@@ -143,7 +143,7 @@ def test_a_force_released_hold_is_noted_with_who_did_it_and_that_it_was_lost() -
 
 def test_a_cancelled_wait_is_noted() -> None:
     with held("a"), waited_for("a") as told:
-        (waiter,) = inspection.waiters()
+        (waiter,) = inspection.parties().waiters
         inspection.cancel(waiter)
         until(lambda: told)
     assert "cancelled" in kinds()

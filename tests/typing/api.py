@@ -240,7 +240,7 @@ def rows() -> None:
     assert_type(inspection.locks(limit=10), list[inspection.LockInfo])
     assert_type(inspection.lock("report"), inspection.LockInfo | None)
     assert_type(inspection.contended(), list[inspection.LockInfo])
-    for waiter in inspection.waiters():
+    for waiter in inspection.parties().waiters:
         assert_type(waiter.lock, str)
         assert_type(inspection.blocking(waiter.session), list[inspection.HolderInfo])
         assert_type(inspection.cancel(waiter), bool)
@@ -250,7 +250,7 @@ def rows() -> None:
 
 
 async def async_rows() -> None:
-    for waiter in await inspection.awaiters():
+    for waiter in (await inspection.aparties()).waiters:
         assert_type(await inspection.ablocking(waiter.session), list[inspection.HolderInfo])
     assert_type(await inspection.aforce_release("report"), inspection.ForceReleased)
     assert_type(await inspection.adrain("web-3"), inspection.Parties)

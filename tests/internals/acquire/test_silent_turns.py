@@ -121,7 +121,7 @@ def test_a_silent_wait_can_be_cancelled(turns: Turns) -> None:
     using = turns.lock.options.using
 
     def cancel() -> None:
-        (waiter,) = inspection.waiters(using=using)
+        (waiter,) = inspection.parties(using=using).waiters
         assert inspection.cancel(waiter, using=using)
 
     turns.wait()

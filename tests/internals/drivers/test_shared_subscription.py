@@ -123,7 +123,7 @@ def test_a_waiter_is_told_over_the_shared_connection_that_its_wait_is_cancelled(
     crowd: Crowd,
 ) -> None:
     crowd.wait(ALONE * 3)
-    for waiter in inspection.waiters(using=crowd.server.url):
+    for waiter in inspection.parties(using=crowd.server.url).waiters:
         assert inspection.cancel(waiter, using=crowd.server.url)
     for worker in crowd.workers:
         with pytest.raises(LockError, match="cancelled by an operator"):

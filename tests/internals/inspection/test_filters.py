@@ -85,7 +85,7 @@ def test_surveys_and_names_are_complete_whatever_the_size_of_their_parts(
 
 def test_the_oldest_wait_is_that_of_the_first_who_still_waits() -> None:
     with held("a"), waited_for("a", "first"), waited_for("a", "second"):
-        first = inspection.waiters()[0]
+        first = inspection.parties().waiters[0]
         assert inspection.cancel(first)
         (lock,) = survey().locks
         assert (1, ["second"]) == (lock.waiting, [who.label for who in lock.waiters])
