@@ -133,24 +133,23 @@ def around(lock: LockInfo, *, using: str | None = None) -> tuple[list[Node], boo
     """
     listing = queues(using=using, most=FEW_QUEUES)
     known = [name for name in listing.contended if name != lock.name]
-    others = known[:MOST_LOCKS_SEARCHED]
-    whole = listing.whole and len(known) == len(others)
-    most = max(1, MOST_PAIRS // max(1, len(lock.holders)))
-    looked_at, left = [replace(lock, waiters=lock.waiters[:most])], MOST_PAIRS_NEARBY
-    few = locks(names=others, using=using)
-    crowds = []
-    for other in few:
-        pairs, listed = other.waiting * other.holding, len(other.waiters) * len(other.holders)
-        if listed < pairs <= left:
+    others = locks(names=known[:MOST_LOCKS_SEARCHED], using=using)
+    left, crowds = MOST_PAIRS_NEARBY, []
+    for other in others:
+        pairs = other.waiting * other.holding
+        if not _is_whole(other) and pairs <= left:
             left -= pairs
             crowds.append(other.name)
-        else:
-            whole = whole and pairs <= listed
     read = blocking_answer(using, partial(read_whole, names=crowds))
-    known_whole = {other.name: other for other in read}
-    looked_at += [known_whole.get(other.name, other) for other in few]
-    roots = trees(blocked(looked_at))
+    looked_at = [other for other in others if other.name not in crowds] + read
+    whole = listing.whole and len(known) <= MOST_LOCKS_SEARCHED and all(map(_is_whole, looked_at))
+    most = max(1, MOST_PAIRS // max(1, len(lock.holders)))
+    roots = trees(blocked([replace(lock, waiters=lock.waiters[:most]), *looked_at]))
     return [root for root in roots if root.waits_for(lock.name)], whole
+
+
+def _is_whole(lock: LockInfo) -> bool:
+    return len(lock.waiters) >= lock.waiting and len(lock.holders) >= lock.holding
 
 
 class _Forest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -220,38 +220,13 @@ async def read_whole(
     in_use: list[LockInfo] = []
     for start in range(0, len(names), _CHUNK):
         part = names[start : start + _CHUNK]
-        first = await _snapshots(backend, driver, part, MOST_WAITERS_LISTED)
-        snapshots = dict(zip(part, first, strict=True))
-        for together in _small_crowds(list(snapshots.items())):
-            more = await _snapshots(backend, driver, together, _PARTIES)
-            snapshots.update(zip(together, more, strict=True))
-        for name, listed in snapshots.items():
-            snapshot = listed if listed.is_whole else await _whole(backend, driver, name)
-            in_use += _in_use([name], [snapshot])
+        listed = await _snapshots(backend, driver, part, MOST_WAITERS_LISTED)
+        whole = [
+            snapshot if snapshot.is_whole else await _whole(backend, driver, name)
+            for name, snapshot in zip(part, listed, strict=True)
+        ]
+        in_use += _in_use(part, whole)
     return in_use
-
-
-def _small_crowds(snapshots: Sequence[tuple[str, Snapshot]]) -> Iterator[list[str]]:
-    """Yield names of locks of which a part was read, some at a time.
-
-    Together they have `_PARTIES` holders and waiters at most.
-
-    A server runs at once what comes in one round trip. Few locks have more by themselves: they are
-    left out.
-    """
-    together: list[str] = []
-    left = _PARTIES
-    for name, listed in snapshots:
-        parties = listed.holding + listed.waiting
-        if listed.is_whole or parties > _PARTIES:
-            continue
-        if parties > left:
-            yield together
-            together, left = [], _PARTIES
-        together.append(name)
-        left -= parties
-    if together:
-        yield together
 
 
 async def holding_tokens(backend: Backend, driver: Driver, name: str) -> list[str]:

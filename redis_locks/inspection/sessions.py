@@ -32,7 +32,9 @@ class Parties:
 
 
 def parties(*, using: str | None = None) -> Parties:
-    """Return everybody who holds or waits; blocks for a round trip per hundred locks or so.
+    """Return everybody who holds or waits; blocks.
+
+    It takes a round trip per hundred locks, and more for a lock with more than ten of either.
 
     Args:
         using: The server, as for `locks`.
