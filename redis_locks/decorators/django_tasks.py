@@ -18,14 +18,12 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, sync_to_async
 from django.utils.module_loading import import_string
 
-from redis_locks.connections.backends import Backend
 from redis_locks.decorators.queued_messages import (
     RUN,
     Message,
     Naming,
     QueuedRun,
     Rule,
-    withdraw_all,
 )
 from redis_locks.drivers.base import run_blocking
 from redis_locks.exceptions import LockError
@@ -167,14 +165,6 @@ class Delivery:
         return QueuedRun(Message(queue.rule, name, ours[0].token, ours[0].label))
 
 
-def _withdraw(lost: list[tuple[Side, Message]]) -> None:
-    messages: dict[Backend, list[Message]] = {}
-    for side, message in lost:
-        messages.setdefault(side.backend, []).append(message)
-    for backend, withdrawn in messages.items():
-        run_blocking(withdraw_all(backend, backend.driver, withdrawn))
-
-
 @functools.cache
 def _unique(kind: Any) -> Any:
     """Return the class of `kind`'s tasks that are queued once."""
@@ -207,7 +197,7 @@ def _unique(kind: Any) -> Any:
                 run_blocking(message.withdraw(side))
                 raise
             if transactions is not None:  # the queue loses the message with them
-                transactions.on_rollback(_withdraw, (side, message))
+                transactions.on_rollback(lambda: run_blocking(message.withdraw(side)))
             run_blocking(message.sent(side, delay))
             return result
 

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
 from redis_locks import scripts
 from redis_locks.conf.name_function import server_name
 from redis_locks.conf.settings import get_settings
-from redis_locks.connections.backends import Backend
 from redis_locks.decorators.calls import one_name_of
-from redis_locks.drivers.base import Call, Driver, Link
 from redis_locks.exceptions import LockError
 from redis_locks.locks.lock import Side
 from redis_locks.locks.scope import Scope
@@ -36,9 +33,6 @@ from redis_locks.values.identity import COOLDOWN, token_without_process
 from redis_locks.values.keys import QUEUED
 
 logger = logging.getLogger("redis_locks")
-
-_AT_ONCE = 500
-"""How many messages are withdrawn in a round trip, so that others do not wait for long."""
 
 _SENDING_MS = 60_000
 """The lease of a message while it is being sent. The process may die before, and then only the
@@ -153,8 +147,21 @@ class Message(NamedTuple):
 
         Returns False, and logs the error, if Redis could not be asked: the lease ends it.
         """
-        ended = [self._replace(token=token) for token in tokens or (self.token,)]
-        return await withdraw_all(side.backend, side.driver, ended)
+        keys = side.backend.keys(self.name)
+        calls = [(keys, (token,)) for token in tokens or (self.token,)]
+        replies: Sequence[object]
+        try:
+            replies = await side.backend.ask(
+                side.driver, lambda link: link.call_many(scripts.RELEASE, calls)
+            )
+        except LockError as error:
+            replies = [error]
+        failed = [reply for reply in replies if isinstance(reply, Exception)]
+        if failed:
+            logger.warning(
+                "The unique task %r is blocked until its lease ends: %s", self.name, failed[0]
+            )
+        return not failed
 
     def lease(self, side: Side, delay: float = 0.0) -> Lease:
         """Return what it asks for."""
@@ -185,35 +192,6 @@ class Message(NamedTuple):
             ),
         )
         return left is not None
-
-
-async def withdraw_all(backend: Backend, driver: Driver, messages: Sequence[Message]) -> bool:
-    """Give up the locks of messages that are not in the queue any more.
-
-    Takes a round trip for some hundred of them.
-
-    Returns False, and logs errors, if Redis could not be asked: the leases end what is left.
-    """
-    is_done = True
-    for start in range(0, len(messages), _AT_ONCE):
-        part = messages[start : start + _AT_ONCE]
-        calls = [(backend.keys(each.name), (each.token,)) for each in part]
-        replies: Sequence[object]
-        try:
-            replies = await backend.ask(driver, partial(_release_many, calls=calls))
-        except LockError as error:
-            replies = [error] * len(part)
-        for message, reply in zip(part, replies, strict=True):
-            if isinstance(reply, Exception):
-                is_done = False
-                logger.warning(
-                    "The unique task %r is blocked until its lease ends: %s", message.name, reply
-                )
-    return is_done
-
-
-async def _release_many(link: Link, calls: Sequence[Call]) -> list[object]:
-    return await link.call_many(scripts.RELEASE, calls)
 
 
 class QueuedRun:

@@ -41,7 +41,7 @@ ENDS: Final = (
 
 _NAME: Final = "_redis_locks_transactions"
 
-Undo = Callable[[list[Any]], None]
+Undo = Callable[[], object]
 
 
 class Kept:
@@ -100,7 +100,7 @@ class Transactions:
         """Each with the savepoints in which it was taken."""
         self._places: dict[tuple[Backend, str], list[Kept]] = {}
         """Where to find them. Not by an intent, which covers nothing."""
-        self._undoes: list[tuple[frozenset[object], Undo, Any]] = []
+        self._undoes: list[tuple[frozenset[object], Undo]] = []
         """What to do if it is rolled back, and to what, each with the savepoints in which it was
         asked for.
         """
@@ -145,26 +145,18 @@ class Transactions:
         for name in taken.names - taken.intents:
             self._places.setdefault((taken.backend, name), []).append(kept)
 
-    def on_rollback(self, undo: Undo, what: Any) -> None:
-        """Give `what` to `undo` if it is rolled back, or a savepoint that is open now.
-
-        It must not raise.
-
-        Each `undo` is called once, with the list of all that it is to undo: there may be thousands.
-        """
-        self._undoes.append((frozenset(self._savepoints), undo, what))
+    def on_rollback(self, undo: Undo) -> None:
+        """Call `undo` if it is rolled back, or a savepoint that is open now; it must not raise."""
+        self._undoes.append((frozenset(self._savepoints), undo))
 
     def _undo(self, sid: object = None) -> None:
         """Call what is to be called after a rollback, to a savepoint or of all."""
         asked, self._undoes = self._undoes, []
-        undone: dict[Undo, list[Any]] = {}
-        for savepoints, undo, what in asked:
+        for savepoints, undo in asked:
             if sid is None or sid in savepoints:
-                undone.setdefault(undo, []).append(what)
+                undo()
             else:
-                self._undoes.append((savepoints, undo, what))
-        for undo, all_of_it in undone.items():
-            undo(all_of_it)
+                self._undoes.append((savepoints, undo))
 
     def end(self, ended: Sequence[Kept] | None = None, *, committed: bool) -> None:
         """Release what is kept, or only `ended`: the transaction, or a savepoint in it, is over.
@@ -359,13 +351,10 @@ class Keepers(NamedTuple):
         hold.kept = True  # last: until then it is its block's, whatever interrupts this
         return hold
 
-    def on_rollback(self, undo: Undo, what: Any) -> None:
-        """Give `what` to `undo` if one of them is rolled back, or a savepoint open in it now.
-
-        See `Transactions`.
-        """
+    def on_rollback(self, undo: Undo) -> None:
+        """Call `undo` if one of them is rolled back, or a savepoint open in it; must not raise."""
         for each in self.transactions:
-            each.on_rollback(undo, what)
+            each.on_rollback(undo)
 
 
 def only_of_testcase(connection: BaseDatabaseWrapper) -> bool:

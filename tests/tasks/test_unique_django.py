@@ -22,7 +22,6 @@ from redis_locks.testing import assert_locked, assert_released
 from redis_locks.testing.server import EmbeddedServer
 from tests import tenants
 from tests.faults.proxy import Proxy
-from tests.support.connections import count_packets
 from tests.support.interrupts import sweep
 from tests.support.world import until
 
@@ -245,19 +244,6 @@ def test_a_message_that_a_rollback_takes_back_makes_room(name: str, queue: Any, 
     with transaction.atomic():
         transaction.set_rollback(True)
     assert_locked(f"queued:{name}")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_rollback_of_many_messages_takes_few_round_trips(
-    name: str, queue: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [f"{name}:{number}" for number in range(600)]
-    with transaction.atomic():
-        assert all(in_the_database.enqueue(each) for each in names)
-        sent = count_packets(monkeypatch)
-        transaction.set_rollback(True)
-    assert 1 <= len(sent) <= 5
-    assert not inspection.locks(names=[f"queued:{each}" for each in names])
 
 
 @pytest.mark.django_db(transaction=True)
