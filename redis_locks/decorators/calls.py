@@ -164,6 +164,17 @@ def refuse_generator(result: object, function: object, decorator: str) -> None:
         raise TypeError(msg)
 
 
+def refuse_awaitable(result: object, function: object, decorator: str) -> None:
+    """Raise TypeError if `function`, which is called and not awaited, returned an awaitable."""
+    if inspect.isawaitable(result):
+        getattr(result, "close", lambda: None)()
+        msg = (
+            f"{decorator}: {function!r} returned an awaitable, whose code runs after the call. "
+            f"Write {decorator} next to `async def`"
+        )
+        raise TypeError(msg)
+
+
 def check_name(name: object, decorator: str) -> None:
     """Raise unless `name` may name what a decorator of this name makes of one function.
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import weakref
 from asyncio import _get_running_loop  # documented, and public in all but name
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Literal, NoReturn
@@ -22,7 +20,13 @@ from redis_locks.decorators.atomic_requests import (
     leave_to,
     refuse_async_transaction,
 )
-from redis_locks.decorators.calls import Names, NamesRenderer, refuse_generator, with_signature
+from redis_locks.decorators.calls import (
+    Names,
+    NamesRenderer,
+    refuse_awaitable,
+    refuse_generator,
+    with_signature,
+)
 from redis_locks.decorators.responses import anote_queue, note_queue, respond
 from redis_locks.decorators.task_queues import requeue
 from redis_locks.decorators.view_calls import (
@@ -34,7 +38,6 @@ from redis_locks.decorators.view_calls import (
     view_of,
 )
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
-from redis_locks.locks.entries import leave
 from redis_locks.locks.lock import Lock
 from redis_locks.locks.options import Options, varied
 from redis_locks.locks.with_blocks import FIX_OF_FUNCTION, Block, BlockCall, refuse_in_loop
@@ -128,10 +131,7 @@ class LockedFunction:
         args: Args,
         kwargs: Kwargs,
     ) -> Any:
-        """Call the function in `block`, which has the lock until it has ended.
-
-        If it returned an awaitable, the lock is released when that has ended.
-        """
+        """Call the function in `block`, which has the lock until it has ended."""
         try:
             block.append(hold := lock.enter(block=block))
         except (UnusableName, LockNotAvailable, LockBackendError) as error:
@@ -145,14 +145,7 @@ class LockedFunction:
                 with RequestTransaction(request, self.owner):
                     result = self.function(*args, **kwargs)
             if not isinstance(result, _PLAIN):
-                if isawaitable(result):
-                    if not hold.kept:
-                        leave(hold.parts)  # whoever awaits it may be somebody else
-                    held = ExitStack()  # which releases once
-                    held.push(hold)
-                    until_done = hold_until_done(result, held)
-                    block.clear()
-                    return until_done
+                refuse_awaitable(result, self.function, "redis_lock")
                 refuse_generator(result, self.function, "redis_lock")
         except BaseException as error:
             hold.end_block(error)
@@ -295,31 +288,3 @@ def _not_awaitable(outcome: Any) -> Any:
         msg = "on_conflict of a sync function must not be async; give a plain function"
         raise TypeError(msg)
     return outcome
-
-
-def hold_until_done(result: Awaitable[Any], held: ExitStack) -> Awaitable[Any]:
-    """What a sync function returned instead of a value, with its lock held until it is done."""
-    if isinstance(result, asyncio.Future):
-        # A task runs by itself; its caller may want to cancel the very object.
-        result.add_done_callback(lambda task: _release_elsewhere(task, held))
-        return result
-    awaiting = _await_and_release(result, held)
-    # A coroutine that is never awaited never ends.
-    weakref.finalize(awaiting, held.close)
-    return awaiting
-
-
-def _release_elsewhere(task: asyncio.Future[Any], held: ExitStack) -> None:
-    task.get_loop().run_in_executor(None, held.close)
-
-
-async def _await_and_release(result: Awaitable[Any], held: ExitStack) -> Any:
-    # Releasing blocks for a round trip: not in the event loop's thread.
-    leave = sync_to_async(held.__exit__, thread_sensitive=False)
-    try:
-        value = await result
-    except BaseException as error:
-        await leave(type(error), error, error.__traceback__)
-        raise
-    await leave(None, None, None)
-    return value

@@ -49,12 +49,6 @@ def enter(block: Block, parts: Sequence[Part], *, kept: bool) -> None:
             lease.move_to(held)
 
 
-def leave(parts: Sequence[Part]) -> None:
-    """Let holds be as those that were acquired by hand, in which nothing is nested."""
-    for part in parts:
-        part.lease.place_in(part, BY_HAND)
-
-
 def begin(hold: Entered, block: Block) -> None:
     """Let what runs inside `block`, which is to end a hold, be nested in it.
 

@@ -6,7 +6,6 @@ import functools
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from inspect import isawaitable
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -29,6 +28,7 @@ from redis_locks.decorators.calls import (
     is_async,
     one_name_of,
     own_name,
+    refuse_awaitable,
     refuse_generator,
     with_signature,
 )
@@ -354,13 +354,7 @@ def _blocking(function: Function, job_of: JobOfCall, terms: JobTerms) -> Functio
 
         def work() -> Any:
             value = function(*args, **kwargs)
-            if isawaitable(value):
-                getattr(value, "close", lambda: None)()
-                msg = (
-                    f"{function!r} returned an awaitable, so the job is not done; decorate an "
-                    "async function"
-                )
-                raise TypeError(msg)
+            refuse_awaitable(value, function, "run_once")
             refuse_generator(value, function, "run_once")
             return value
 

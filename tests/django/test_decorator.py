@@ -17,7 +17,6 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.csrf import csrf_exempt
 
 from redis_locks import (
-    Lock,
     LockNotAvailable,
     LockTimeout,
     Semaphore,
@@ -27,7 +26,6 @@ from redis_locks import (
 )
 from redis_locks.testing import held
 from tests.elsewhere import ais_free, is_free
-from tests.support.world import granted
 
 
 def test_an_error_of_the_function_releases_and_comes_out_as_it_is(name: str) -> None:
@@ -61,43 +59,17 @@ def test_methods_and_static_methods_can_be_locked(name: str) -> None:
     assert [Job().run(), Job.static(), Job.of_class()] == [False, False, False]
 
 
-def test_a_coroutine_returned_by_a_sync_function_is_held_until_it_is_done(name: str) -> None:
-    async def work() -> bool:
-        await asyncio.sleep(0)
-        return await ais_free(name)
+def test_a_sync_function_that_returns_an_awaitable_is_refused_and_holds_nothing(name: str) -> None:
+    async def work() -> None:
+        pytest.fail("it was called")
 
     @redis_lock(name)
-    def locked() -> Awaitable[bool]:
+    def locked() -> Awaitable[None]:
         return work()
 
-    async def main(awaitable: Awaitable[bool]) -> bool:
-        return await awaitable
-
-    assert asyncio.run(main(locked())) is False
+    with pytest.raises(TypeError, match="returned an awaitable"):
+        locked()
     assert is_free(name)
-
-
-def test_a_task_returned_by_a_sync_function_is_held_until_it_is_done(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")  # or the call is refused in a loop
-
-    async def main() -> list[bool]:
-        go_on = asyncio.Event()
-
-        @redis_lock(name)
-        def locked() -> asyncio.Task[bool]:
-            return asyncio.create_task(go_on.wait())  # type: ignore[arg-type]
-
-        task = locked()
-        seen = [await ais_free(name)]
-        go_on.set()
-        await task
-        hold = granted(await Lock(name).aacquire(wait=5))
-        await hold.arelease()
-        return seen
-
-    assert asyncio.run(main()) == [False]
 
 
 def test_signature_name_documentation_and_attributes_are_kept(name: str) -> None:

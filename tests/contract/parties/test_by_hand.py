@@ -27,7 +27,6 @@ from redis_locks import (
     LockTimeout,
     Semaphore,
     inspection,
-    redis_lock,
 )
 from tests.contract.parties.ways import BLOCKS, NESTS, WAITS, Block, aasked, asked, every, run
 from tests.elsewhere import in_thread
@@ -298,26 +297,6 @@ def test_a_transaction_has_its_hold_still_when_a_block_of_that_hold_has_ended(na
         with Lock(name, scope="block", wait=0) as nested:
             assert hold.token == nested.token
     assert () == inspection.parties().holders
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_transaction_has_what_a_function_took_that_returned_an_awaitable(name: str) -> None:
-    @redis_lock(name)
-    def later() -> Any:
-        return Later()
-
-    with transaction.atomic():
-        awaitable = later()
-        with Lock(name, scope="block", wait=0):
-            awaitable.close()
-    assert () == inspection.parties().holders
-
-
-class Later:
-    """What may be awaited, and is not."""
-
-    def __await__(self) -> Iterator[None]:
-        yield
 
 
 def test_a_hold_that_was_released_begins_no_block(name: str) -> None:

@@ -23,7 +23,7 @@ from redis_locks import (
     redis_lock,
     run_once,
 )
-from tests.contract.parties.ways import BLOCKS, WAITS, Block, asked, every, run
+from tests.contract.parties.ways import BLOCKS, Block, every, run
 from tests.elsewhere import in_thread
 from tests.support.world import PATIENCE, granted
 
@@ -89,28 +89,6 @@ def test_a_decorated_function_that_returns_an_awaitable_is_refused_and_says_what
         return work()
 
     refused(traced, r"(?s)next to .?async def.*markcoroutinefunction")
-
-
-def test_an_awaitable_of_a_decorated_function_holds_for_itself_where_no_loop_runs(
-    name: str,
-) -> None:
-    told = []
-
-    async def work() -> None:
-        told.append(await asyncio.to_thread(asked, LOCK, name))
-
-    @redis_lock(name, wait=0)
-    def traced() -> Awaitable[None]:
-        return work()
-
-    async def main(awaitable: Awaitable[None]) -> None:
-        await awaitable
-
-    awaitable = traced()
-    assert WAITS == asked(LOCK, name)
-    asyncio.run(main(awaitable))
-    assert [WAITS] == told
-    assert () == inspection.parties().holders
 
 
 def test_an_upgrade_is_refused_and_leaves_the_hold_as_it_is(name: str) -> None:
