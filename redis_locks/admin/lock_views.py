@@ -368,9 +368,9 @@ class LockViews:
             "servers": pages.choices,
             "server_label": pages.label(pages.using),
             "using": pages.using,
+            "all_url": pages.url("changelist"),
         }
-        answer = TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
-        return pages.kept_in(answer)
+        return TemplateResponse(request, f"{TEMPLATES}/{template}.html", common | context)
 
 
 def _nobody(selection: BulkSelection) -> str:

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from django.contrib.admin.sites import AdminSite
 from django.contrib.admin.utils import quote, unquote
-from django.http import Http404, HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.http import Http404, HttpRequest
 from django.urls import reverse
-from django.utils.html import escape
 from django.utils.http import urlencode
 from django.utils.translation import pgettext
 
@@ -66,22 +64,6 @@ class ServerPages:
     def label(using: str | None) -> str:
         """Return what to call a server."""
         return pgettext("server", "default") if using is None else printable(using)
-
-    def kept_in(self, answer: HttpResponse) -> HttpResponse:
-        """Return a page in which Django's own links to the list lead to this server's.
-
-        Such links are in the breadcrumbs.
-        """
-
-        def keep(page: HttpResponse) -> None:
-            plain, ours = (escape(address("changelist")) for address in (self.path, self.url))
-            page.content = page.content.replace(
-                f'href="{plain}"'.encode(), f'href="{ours}"'.encode()
-            )
-
-        if self.using is not None and isinstance(answer, TemplateResponse):
-            answer.add_post_render_callback(keep)
-        return answer
 
     def path(self, view: str, name: str | None = None) -> str:
         """Return the path of a page, of all locks or of the lock `name`, without the server."""

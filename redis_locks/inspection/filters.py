@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Final, NamedTuple
 
 from redis_locks import inspection
@@ -39,15 +38,12 @@ _KEYS: dict[str, Callable[[Summary], Any]] = {
 }
 
 
-_GLOB = frozenset("*?[")
-
-
 @dataclass(frozen=True, slots=True)
 class Filter:
     """Which locks to show to people; the defaults let all pass.
 
     Attributes:
-        pattern: The whole name, as `fnmatch` compares it.
+        pattern: The whole name, where an asterisk stands for any text.
         text: A part of the name, or of the host or label of a holder or first waiter, in upper or
             lower case. With an asterisk: the name, where that stands for any text.
         host: The host of a holder, or of one of the first waiters.
@@ -78,7 +74,7 @@ class Filter:
         if self.text:
             return Named(self.text, names_like, literal=WILDCARD not in self.text)
         if self.pattern:
-            literal = not _GLOB.intersection(self.pattern)
+            literal = WILDCARD not in self.pattern
             return Named(self.pattern, names_match, literal=literal, alone=literal)
         return None
 
@@ -115,8 +111,11 @@ _PLAIN = Filter()
 
 
 def names_match(pattern: str, name: str) -> bool:
-    """Whether a name on the server matches a pattern, as it stands or as code gives names."""
-    return any(fnmatchcase(name, form) for form in both_forms(pattern))
+    """Whether a name on the server matches a pattern, as it stands or as code gives names.
+
+    See `matches`.
+    """
+    return any(matches(form, name) for form in both_forms(pattern))
 
 
 def names_like(text: str, name: str) -> bool:
@@ -124,10 +123,10 @@ def names_like(text: str, name: str) -> bool:
 
     Or whether it is what code calls by this text.
 
-    With an asterisk, see `matches`.
+    With an asterisk, see `names_match`.
     """
     if WILDCARD in text:
-        return any(matches(form, name) for form in both_forms(text))
+        return names_match(text, name)
     if name in both_forms(text):
         return True
     wanted = text.casefold()

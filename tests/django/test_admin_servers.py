@@ -36,7 +36,11 @@ def servers(billing: EmbeddedServer, name: str) -> Iterator[None]:
 
 
 def links(page: str) -> list[str]:
-    """The addresses of lock pages to which a page leads, without the choice of a server."""
+    """The addresses of lock pages to which a page leads, but by the choice of a server.
+
+    Nor by Django's navigation, which is the same on all pages.
+    """
+    page = re.sub(r'<nav .*? id="nav-sidebar".*?</nav>', "", page, flags=re.DOTALL)
     rest = re.sub(r'<ul class="locks-orders locks-servers".*?</ul>', "", page, flags=re.DOTALL)
     hrefs = map(unescape, re.findall(r'href="([^"]*)"', rest))
     return [href for href in hrefs if href.startswith((reverse(LIST), "./"))]
