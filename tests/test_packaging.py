@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import tomllib
 from importlib import metadata
@@ -14,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import redis_locks
+from tests.support.children import ROOT, run_python
 
-ROOT = Path(__file__).parent.parent
 INSTALL = "python3 -m venv .venv && .venv/bin/python -m pip install -q -e"
 DEMO_COMMAND = f"{INSTALL} '.[demo]' && .venv/bin/python manage.py demo"
 TEST_COMMAND = f"{INSTALL} '.[test]' && .venv/bin/python -m pytest"
@@ -23,10 +21,7 @@ TEST_COMMAND = f"{INSTALL} '.[test]' && .venv/bin/python -m pytest"
 
 def run_manage_py_without_django(*arguments: str) -> subprocess.CompletedProcess[str]:
     # -S leaves site-packages out, and with it Django.
-    command = [sys.executable, "-S", "-E", "manage.py", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False
-    )
+    return run_python("-S", "-E", "manage.py", *arguments)
 
 
 def test_the_version_is_the_installed_distribution_s() -> None:
@@ -133,6 +128,5 @@ def test_paths_may_have_spaces() -> None:
     with tempfile.TemporaryDirectory(prefix="rl ") as directory:
         copied = Path(directory, "redis_locks")
         shutil.copytree(ROOT / "redis_locks", copied, ignore=shutil.ignore_patterns("__pycache__"))
-        command = [sys.executable, "-W", "error", "-c", SPACED]
-        told = subprocess.run(command, cwd=directory, check=True, capture_output=True, text=True)
+        told = run_python("-W", "error", "-c", SPACED, cwd=Path(directory), check=True)
     assert [str(copied / "__init__.py"), "True"] == told.stdout.splitlines()

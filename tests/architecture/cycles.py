@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -22,6 +21,8 @@ from typing import Any, Final
 import django
 import redis
 from django.conf import settings
+
+from tests.support.children import Child, interpreter
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "redis_locks"
@@ -212,34 +213,23 @@ def _commands_free(url: str, kind: str) -> float:
 
 
 def _commands_contended(url: str, kind: str) -> float:
-    command = [sys.executable, "-m", "tests.architecture.cycles", "contend", url, kind]
-    with redis.Redis.from_url(url) as client:
-        contenders = [
-            subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for _ in range(CONTENDERS)
-        ]
-        try:
-            _hear(contenders)
-            figures = []
-            for _ in range(4):  # the least: on a busy machine a waiter asks now and then once more
-                before = _calls(client)
-                for contender in contenders:
-                    contender.stdin.write("go\n")
-                    contender.stdin.flush()
-                _hear(contenders)
-                figures.append((_calls(client) - before) / (CONTENDERS * CYCLES))
-            return min(figures)
-        finally:
+    start = interpreter("-m", "tests.architecture.cycles", "contend", url, kind)
+    with redis.Redis.from_url(url) as client, ExitStack() as stack:
+        contenders = [stack.enter_context(Child(start)) for _ in range(CONTENDERS)]
+        _hear(contenders)
+        figures = []
+        for _ in range(4):  # the least: on a busy machine a waiter asks now and then once more
+            before = _calls(client)
             for contender in contenders:
-                contender.kill()
-                contender.communicate()
+                contender.say("go\n")
+            _hear(contenders)
+            figures.append((_calls(client) - before) / (CONTENDERS * CYCLES))
+        return min(figures)
 
 
-def _hear(contenders: list[subprocess.Popen[str]]) -> None:
+def _hear(contenders: list[Child]) -> None:
     for contender in contenders:
-        assert contender.stdout.readline()
+        assert contender.line()
 
 
 def contend(kind: str) -> None:

@@ -9,7 +9,6 @@ only fall. `python -m pytest -n0 -s -m ci tests/architecture` prints what was co
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ import pytest
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.architecture import cycles
+from tests.support.children import run_python
 
 pytestmark = pytest.mark.ci
 
@@ -68,10 +68,7 @@ def server() -> Iterator[EmbeddedServer]:
 
 def measured(verb: str, server: EmbeddedServer, *kind: str) -> Any:
     """Count in a process of its own; see `cycles`."""
-    command = [sys.executable, "-m", "tests.architecture.cycles", verb, server.url, *kind]
-    result = subprocess.run(
-        command, cwd=cycles.ROOT, check=False, capture_output=True, text=True, timeout=50
-    )
+    result = run_python("-m", "tests.architecture.cycles", verb, server.url, *kind)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 

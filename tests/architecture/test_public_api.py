@@ -6,8 +6,6 @@ import ast
 import difflib
 import pickle
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from importlib import import_module
@@ -17,6 +15,7 @@ import pytest
 
 import redis_locks
 from tests.architecture import surface
+from tests.support.children import run_python
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -39,9 +38,7 @@ def test_the_public_api_is_the_reviewed_one() -> None:
     reviewed = surface.FILE.read_text(encoding="utf-8").splitlines()
     # In a process of its own: tests register what is none of it, such as further subjects of the
     # benchmark.
-    command = [sys.executable, "-m", "tests.architecture"]
-    told = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    found = told.stdout.splitlines()
+    found = run_python("-m", "tests.architecture", check=True).stdout.splitlines()
     if found != reviewed:
         diff = difflib.unified_diff(reviewed, found, "public_api.txt", "the code", n=2, lineterm="")
         pytest.fail(
@@ -104,7 +101,7 @@ def test_a_package_does_not_take_the_place_of_the_function_with_its_name(name: s
     code = f"import redis_locks.{name}, redis_locks; assert redis_locks.{name}.__name__ == {name!r}"
     code += f"\nassert isinstance(redis_locks.{name}, type)"
     setup = "from django.conf import settings; settings.configure()\n"
-    subprocess.run([sys.executable, "-c", setup + code], check=True)
+    run_python("-c", setup + code, check=True)
     assert import_module(f"redis_locks.{name}") is not getattr(redis_locks, name)
 
 

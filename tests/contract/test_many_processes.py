@@ -13,8 +13,8 @@ import pytest
 from redis_locks import Lock
 from redis_locks.testing.server import EmbeddedServer
 from tests.contract.crowding import forked_crowds, notes, overtaken
-from tests.forking import processes
 from tests.support import stored
+from tests.support.children import processes
 from tests.support.world import PATIENCE, Observer, Threads, held, keys_of, until
 
 PROCESSES, TIMES = 200, 3

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.children import ROOT, run_python
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-ROOT = Path(__file__).resolve().parents[2]
 SHORT = ["--seconds", "0.05", "--workers", "1", "--rounds", "1", "--table-seconds", "0"]
 LAST_LINE = "Stop the demo with Ctrl-C."
 """What a demo prints when its first comparison is over."""
@@ -46,15 +47,7 @@ def manage(
     environment: dict[str, str], *arguments: str, within: float = 100
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of `manage.py` to its end."""
-    return subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=within,
-        check=False,
-    )
+    return run_python("manage.py", *arguments, within=within, env=environment)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.demo import money_worker
 from tests.demo.money_worker import MOVED, OUTCOMES, SLOW, Transfer, account_names
 from tests.faults.proxy import Proxy
-from tests.forking import processes
+from tests.support.children import processes
 
 SAFE = [
     name

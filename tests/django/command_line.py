@@ -22,11 +22,10 @@ from typing import Any, Self
 import django
 from django.core import management
 
-from tests.forked import PATIENCE, Forked
+from tests.support.children import PATIENCE, ROOT, Child, Forked
 from tests.support.waiting import until
 from tests.support.world import Threads
 
-ROOT = Path(__file__).resolve().parents[2]
 LOCKS = [sys.executable, "-m", "django", "locks"]
 ARGV = [str(Path(django.__file__).with_name("__main__.py"))]
 
@@ -53,67 +52,37 @@ def _django() -> None:
     management.execute_from_command_line()
 
 
-class Process:
+class Process(Child):
     """One process of the command, without a terminal, as under cron, wherever the tests run."""
 
     def __init__(self, *arguments: str, command: str = "locks") -> None:
-        # What it reads and writes, and our ends of that.
-        stdin, ours = os.pipe()
-        out, stdout = os.pipe()
+        argv = [*ARGV, command, *arguments]
         err, stderr = os.pipe()
-        self._process = Forked(
-            _django, [*ARGV, command, *arguments], environment(), (stdin, stdout, stderr)
+        super().__init__(
+            lambda stdin, stdout: Forked(_django, argv, environment(), (stdin, stdout, stderr))
         )
-        for each in (stdin, stdout, stderr):
-            os.close(each)
-        self._stdin, self._stdout, self._stderr = (
-            os.fdopen(ours, "w"),
-            os.fdopen(out),
-            os.fdopen(err),
-        )
-        self.pid = self._process.pid
+        os.close(stderr)
+        self._stderr = os.fdopen(err)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Have it end as it does if it is asked to."""
         self.send(signal.SIGCONT)
         self.send(signal.SIGTERM)
         self._process.wait()
-        for stream in (self._stdin, self._stdout, self._stderr):
-            with suppress(BrokenPipeError):
-                stream.close()
+        self._stderr.close()
+        super().close()
 
-    def line(self) -> str:
-        """The next line of stdout."""
-        readable, _, _ = select.select([self._stdout], [], [], PATIENCE)
-        assert readable, "the command printed nothing in time"
-        return self._stdout.readline().rstrip("\n")
-
-    def say(self, text: str) -> None:
-        self._stdin.write(text)
-        self._stdin.flush()
-
-    def send(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def end(self, text: str | None = None) -> tuple[int, str, str]:
+    def end(self, text: str = "") -> tuple[int, str, str]:
         """Wait for the end; return status, stdout and stderr."""
         with suppress(BrokenPipeError):
-            if text is not None:
-                self.say(text)
-            self._stdin.close()
+            self.say(text)
+        self._stdin.close()
         err = Threads().start(self._stderr.read)
-        out = self._stdout.read()
+        out = self._stdout.read().decode()
         return self._process.wait(), out, err.result(PATIENCE)
 
 
-def locks(*arguments: str, text: str | None = None, command: str = "locks") -> tuple[int, str, str]:
+def locks(*arguments: str, text: str = "", command: str = "locks") -> tuple[int, str, str]:
     """Run the command to its end; return status, stdout and stderr."""
     with Process(*arguments, command=command) as process:
         return process.end(text)

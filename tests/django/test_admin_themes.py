@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ from django.urls import reverse
 
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.admin_pages import LIST, page_of
+from tests.support.children import ROOT, run_python
 from tests.support.parties import held
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -30,16 +27,9 @@ ROOT = Path(__file__).parents[2]
 def test_the_pages_render_under_a_theme(theme: str, redis_server: EmbeddedServer) -> None:
     if theme != "none":
         pytest.importorskip(theme)
-    script = [sys.executable, str(Path(__file__).with_name("themed_site.py"))]
-    given = {"REDIS_URL": redis_server.url, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*script, *([] if theme == "none" else [theme])],
-        env={**os.environ, **given},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    script = str(Path(__file__).with_name("themed_site.py"))
+    env = {**os.environ, "REDIS_URL": redis_server.url, "PYTHONPATH": str(ROOT)}
+    done = run_python(script, *([] if theme == "none" else [theme]), within=120, env=env)
     assert 0 == done.returncode, done.stderr
     lines = done.stdout.splitlines()
     assert [] == [line for line in lines if not line.startswith("200 True /admin/")]

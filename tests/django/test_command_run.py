@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from redis_locks import Lock, RunStatus, inspection, run_once
 from redis_locks.testing.server import EmbeddedServer
 from tests.django.command_line import Process, Terminal, is_alive, locks
 from tests.elsewhere import in_thread
+from tests.support.children import Child, interpreter, run_python
 from tests.support.world import existing, until
 
 on_linux = pytest.mark.skipif(
@@ -274,10 +274,8 @@ with signals.caught():
 @on_linux
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_ctrl_c_just_before_the_command_begins_is_not_lost(when: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED_AT_FIRST, when], stdout=subprocess.PIPE, check=False
-    )
-    assert (128 + signal.SIGINT, b"") == (ended.returncode, ended.stdout)
+    ended = run_python("-c", INTERRUPTED_AT_FIRST, when)
+    assert (128 + signal.SIGINT, "") == (ended.returncode, ended.stdout)
 
 
 # Says that it stands before or after what the child does before it becomes the command, and goes
@@ -307,13 +305,10 @@ with signals.caught():
 @on_linux
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_command_does_not_begin_when_we_are_gone(when: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SLOW_TO_BEGIN, when], stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout
-        assert b"there\n" == process.stdout.readline()
+    with Child(interpreter("-c", SLOW_TO_BEGIN, when)) as process:
+        assert "there" == process.line()
         process.kill()
-        assert b"" == process.stdout.read()  # until the child is gone as well
+        assert "" == process.line()  # until the child is gone as well
 
 
 # `manage.py locks run --once`: a command that one of all who try does

@@ -22,8 +22,8 @@ from tests.faults.counts import Counts, Diary, Tally
 from tests.faults.ledger import Ledger, new_account
 from tests.faults.proxy import Proxy
 from tests.faults.sentinels import Watched
-from tests.forking import processes
 from tests.support import stored
+from tests.support.children import processes
 from tests.support.world import keys_of, until
 
 if TYPE_CHECKING:

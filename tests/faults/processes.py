@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import runpy
-import select
-import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import redis
 
-from tests.forked import Forked
+from tests.support.children import PATIENCE, Child, Forked
 from tests.support.world import Observer
-
-PATIENCE = 30.0
 
 
 def _run() -> None:
@@ -25,50 +20,30 @@ def _run() -> None:
     runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-class Worker:
+class Worker(Child):
     """A process that runs worker.py, or another script of this directory or elsewhere."""
 
     def __init__(self, url: str, script: str = "worker.py", *arguments: str) -> None:
-        path = str(Path(__file__).parent / script)
-        stdin, ours = os.pipe()
-        theirs, stdout = os.pipe()
-        self._process = Forked(_run, [path, url, *arguments], dict(os.environ), (stdin, stdout, 2))
-        os.close(stdin)
-        os.close(stdout)
-        self._stdin, self._stdout = os.fdopen(ours, "wb"), os.fdopen(theirs, "rb")
+        argv = [str(Path(__file__).parent / script), url, *arguments]
+        super().__init__(
+            lambda stdin, stdout: Forked(_run, argv, dict(os.environ), (stdin, stdout, 2))
+        )
 
-    def ready(self) -> Worker:
+    def ready(self) -> Self:
         self.answer()
         return self
 
     def tell(self, do: str, **options: Any) -> None:
-        self._stdin.write(json.dumps([do, options]).encode() + b"\n")
-        self._stdin.flush()
+        self.say(json.dumps([do, options]) + "\n")
 
     def answer(self, within: float = PATIENCE) -> dict[str, Any]:
-        readable, _, _ = select.select([self._stdout], [], [], within)
-        line = self._stdout.readline() if readable else b""
-        assert line, "the worker did not answer in time"
+        line = self.line(within)
+        assert line, "the worker has ended"
         return json.loads(line)
 
     def ask(self, do: str, **options: Any) -> dict[str, Any]:
         self.tell(do, **options)
         return self.answer()
-
-    def send(self, number: int) -> None:
-        os.kill(self._process.pid, number)
-
-    def kill(self) -> None:
-        """As `kill -9` does; returns once the process is gone."""
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def close(self) -> None:
-        if self._process.poll() is None:
-            self.kill()
-        for pipe in (self._stdin, self._stdout):
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
 
 
 class Crew:

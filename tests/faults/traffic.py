@@ -16,8 +16,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from redis_locks.testing.server import EmbeddedServer
-from tests.forking import processes
 from tests.support import stored
+from tests.support.children import processes
 
 PROCESSES, THREADS = 4, 6
 LEVELS, WIDTH = 4, 3

@@ -16,10 +16,10 @@ from redis_locks import LockError, inspection
 from redis_locks.testing.server import EmbeddedServer
 from tests.faults.proxy import Proxy
 from tests.faults.succession import Succession
-from tests.forking import processes
 from tests.history import workload
 from tests.history.cluster import Cluster
 from tests.history.plan import CLUSTER_FAULTS, FAIL_OVER, NAMES, PERMITS, Fault, Plan
+from tests.support.children import processes
 
 LOCKS: Final = (*NAMES, *PERMITS)
 """The locks that operators end holds of."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -20,9 +17,9 @@ import redis
 from redis_locks.testing.server import EmbeddedServer
 from tests.longevity.vital_signs import OF_A_PROCESS, OF_A_SERVER, Chart, Trend
 from tests.support import stored
+from tests.support.children import Child, interpreter
 
 PROCESSES: Final = 8
-ROOT: Final = Path(__file__).parents[2]
 
 PATIENCE: Final = 60.0
 """Seconds within which all processes must come to their ends."""
@@ -63,24 +60,20 @@ class Verdict:
         return found
 
 
-class Resident:
+class Resident(Child):
     """One process, and how to ask it for what it knows of itself."""
 
     def __init__(self, url: str, number: int, share: float) -> None:
-        command = [sys.executable, "-m", "tests.longevity.resident", url, str(number), str(share)]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        super().__init__(
+            interpreter("-m", "tests.longevity.resident", url, str(number), str(share))
         )
-        self._seen = psutil.Process(self._process.pid)
+        self._seen = psutil.Process(self.pid)
         self.told: Counter[str] = Counter()
 
     def signs(self) -> dict[str, float]:
         """Return a sample."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        its: dict[str, Any] = json.loads(self._process.stdout.readline())
+        self.say("\n")
+        its: dict[str, Any] = json.loads(self.line())
         self.told = Counter(its["told"])
         return {
             "resident": self._seen.memory_info().rss,
@@ -88,17 +81,6 @@ class Resident:
             "threads": self._seen.num_threads(),
             "files": self._seen.num_fds(),
         }
-
-    def close(self, within: float) -> None:
-        """Let it end by itself within so many seconds."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(within)
-
-    def kill(self) -> None:
-        """End it, if it has not ended."""
-        self._process.kill()
-        self._process.wait()
 
 
 def live(
@@ -122,10 +104,10 @@ def live(
     with ExitStack() as stack:
         server = stack.enter_context(EmbeddedServer(use_environment=False))
         client = stack.enter_context(server.client())
-        residents = []
-        for number in range(processes):
-            residents.append(Resident(server.url, number, share / processes))
-            stack.callback(residents[-1].kill)
+        residents = [
+            stack.enter_context(Resident(server.url, number, share / processes))
+            for number in range(processes)
+        ]
         for each in residents:
             each.signs()  # it has begun
         end = time.monotonic() + seconds
@@ -140,7 +122,7 @@ def live(
             left = max(0.0, end - time.monotonic())
             say(f"{sections:,} sections, {left / 60:.1f} min left; {in_words(found)}")
         for each in residents:
-            each.close(PATIENCE)
+            each.wait(PATIENCE)
         told = sum((each.told for each in residents), Counter())
         in_use = used(client)
     return Verdict(dict(chart.trends()), told, in_use)

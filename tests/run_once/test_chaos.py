@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +11,7 @@ from redis_locks import run_once
 from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import is_free
 from tests.run_once.world import Records
+from tests.support.children import run_python
 from tests.support.world import PATIENCE, until
 
 MANY = int(os.environ.get("REDIS_LOCKS_CHAOS_JOBS", "500"))
@@ -46,13 +45,7 @@ def test_every_job_is_done_once_or_exhausted_after_exactly_its_attempts(
     # Not without end: on a slow machine no worker would live long enough to see that all is
     # settled.
     kills = FEW if (mode, jobs) == ("async", 12) else 2 * jobs
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", script, *arguments, str(kills)],
-        capture_output=True,
-        text=True,
-        timeout=50 + jobs,
-        check=False,
-    )
+    ran = run_python("-W", "ignore", script, *arguments, str(kills), within=50 + jobs)
     assert 0 == ran.returncode, ran.stderr
     killed = int(ran.stdout)
     # A short form may be over before the last one.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.children import run_python
 
 SCRIPT = Path(__file__).with_name("greenlets.py")
 pytestmark = pytest.mark.timeout(180)
@@ -19,14 +19,8 @@ CHECKS = re.findall(r"^def (\w+)\(name: str\) -> None:", SCRIPT.read_text(), re.
 @pytest.fixture(scope="module")
 def found() -> dict[str, str]:
     """What went wrong, by check; empty where nothing did."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.servers.greenlets", "greenlets"],
-        cwd=SCRIPT.parents[2],
-        capture_output=True,
-        timeout=150,
-        check=False,
-    )
-    assert 0 == ran.returncode, ran.stderr.decode()
+    ran = run_python("-m", "tests.servers.greenlets", "greenlets", within=150)
+    assert 0 == ran.returncode, ran.stderr
     results: dict[str, str] = json.loads(ran.stdout)
     return results
 

@@ -11,8 +11,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +26,7 @@ from redis_locks.testing.server import EmbeddedServer
 from tests.servers import previous_protocol
 from tests.servers.previous_protocol import OURS
 from tests.support import stored
+from tests.support.children import Child, interpreter, run_python
 from tests.support.world import PATIENCE, World, held, keys_of, until
 
 pytestmark = pytest.mark.ci
@@ -60,42 +59,36 @@ def theirs(other_version: Path) -> str:
     return previous_protocol.number_in(other_version)
 
 
-class Other:
+class Other(Child):
     """A process of the other version, while it holds a lock."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
-        self.said, *self.words = process.stdout.readline().split(maxsplit=1)
+    def __init__(self, version: Path, url: str, name: str, mode: str) -> None:
+        super().__init__(interpreter(str(PROCESS), url, "hold", name, mode, **at(version)))
+        self.said, *self.words = self.line().split(maxsplit=1)
 
     def ends(self) -> str:
-        self.process.stdin.write("end\n")
-        self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        self.say("end\n")
+        return self.line()
+
+
+def at(version: Path) -> dict[str, Any]:
+    """Where a Python finds that version."""
+    return {"cwd": version, "env": {**os.environ, "PYTHONPATH": str(version)}}
 
 
 @pytest.fixture
 def other(other_version: Path, redis_server: EmbeddedServer) -> Any:
     @contextmanager
     def start(name: str, mode: str = "exclusive") -> Iterator[Other]:
-        process = subprocess.Popen(
-            [sys.executable, str(PROCESS), redis_server.url, "hold", name, mode],
-            cwd=other_version,
-            env={**os.environ, "PYTHONPATH": str(other_version)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        made = None
-        try:
-            made = Other(process)
-            yield made
-        finally:
-            process.kill()
-            process.communicate()
-            if made is not None and made.said == "held":
-                # Else other tests meet it in their listings until its lease ends.
-                with redis_server.client() as client:
-                    client.delete(keys_of(name).lock, keys_of(name).sharers)
+        with Other(other_version, redis_server.url, name, mode) as made:
+            try:
+                yield made
+            finally:
+                made.kill()
+                if made.said == "held":
+                    # Else other tests meet it in their listings until its lease ends.
+                    with redis_server.client() as client:
+                        client.delete(keys_of(name).lock, keys_of(name).sharers)
 
     return start
 
@@ -140,8 +133,7 @@ def test_a_lock_that_the_other_version_left_when_it_died_is_free_with_the_end_of
     world: World, name: str, other: Any, client: redis.Redis
 ) -> None:
     with other(name) as holder:
-        holder.process.kill()
-        holder.process.wait()
+        holder.kill()
         with pytest.raises(ProtocolMismatch):
             world.acquire(Lock(name), wait=0)
         with Lock(f"{name}:ours"):
@@ -186,12 +178,8 @@ def command(other_version: Path, redis_server: EmbeddedServer) -> Any:
     """`manage.py locks` of the other version: return what it prints."""
 
     def call(*words: str) -> str:
-        run = [sys.executable, str(PROCESS), redis_server.url, "locks", *words]
-        env = {**os.environ, "PYTHONPATH": str(other_version)}
-        done = subprocess.run(
-            run, cwd=other_version, env=env, capture_output=True, text=True, check=True
-        )
-        return done.stdout
+        arguments = (str(PROCESS), redis_server.url, "locks", *words)
+        return run_python(*arguments, check=True, **at(other_version)).stdout
 
     return call
 
@@ -200,8 +188,7 @@ def test_only_the_other_version_names_and_ends_what_its_dead_hosts_hold(
     world: World, name: str, other: Any, command: Any, theirs: str
 ) -> None:
     with other(name) as holder:
-        holder.process.kill()
-        holder.process.wait()
+        holder.kill()
         assert name in command("list", "--format", "csv")
         (info,) = inspection.locks(names=[name])
         assert [f"django-redis-locks with protocol {theirs}"] == [

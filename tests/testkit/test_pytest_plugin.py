@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +11,8 @@ import redis
 from redis_locks import Lock, inspection
 from redis_locks.testing import assert_locked
 from redis_locks.testing.server import EmbeddedServer
+from tests.support.children import ROOT, run_python
 from tests.support.configuration import get_settings
-
-ROOT = Path(__file__).resolve().parents[2]
 
 CONFTEST = """
 from django.conf import settings
@@ -229,15 +226,9 @@ def run_suite(folder: Path, conftest: str, suite: str, *options: str) -> str:
     (folder / "test_suite.py").write_text(suite)
     without = {"REDIS_URL", "DJANGO_SETTINGS_MODULE", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
     environment = {key: value for key, value in os.environ.items() if key not in without}
-    command = [sys.executable, "-m", "pytest", "-q", "-pno:cacheprovider", "-pno:xdist"]
-    result = subprocess.run(
-        [*command, "--rootdir=.", *options, "."],
-        cwd=folder,
-        env={**environment, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    pytest_here = ["-m", "pytest", "-q", "-pno:cacheprovider", "-pno:xdist", "--rootdir=."]
+    env = {**environment, "PYTHONPATH": str(ROOT)}
+    result = run_python(*pytest_here, *options, ".", cwd=folder, env=env)
     return result.stdout + result.stderr
 
 

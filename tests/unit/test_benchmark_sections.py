@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from tests.benchmarks import contests, processors
 from tests.benchmarks.crews import work
 from tests.benchmarks.sections import Round, Section, Wanted, ratio
 from tests.benchmarks.transfers import KEYS
+from tests.support.children import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS: list[Round] = [
@@ -36,14 +36,7 @@ def _ahead(round_: Round) -> float:
 def run_benchmark(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run it in a process that has not loaded Django yet."""
     kept = {name: value for name, value in os.environ.items() if "SETTINGS" not in name}
-    return subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks", *arguments],
-        env=kept,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_python("-m", "tests.benchmarks", *arguments, within=300, env=kept)
 
 
 def test_the_benchmark_starts_without_settings() -> None:

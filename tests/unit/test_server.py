@@ -14,10 +14,10 @@ import pytest
 import redis
 
 from redis_locks.testing.server import EmbeddedServer, ServerError, find_binary
+from tests.support.children import ROOT, Child, interpreter
 
 pytestmark = pytest.mark.ci
 
-ROOT = Path(__file__).resolve().parents[2]
 PARENT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have us ignore it
@@ -42,19 +42,13 @@ sys.stdin.readline()
 
 
 @pytest.fixture
-def parent(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
-    code = getattr(request, "param", PARENT)
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
+def parent(request: pytest.FixtureRequest) -> Iterator[Child]:
+    with Child(interpreter("-c", getattr(request, "param", PARENT))) as process:
         yield process
-        process.kill()
 
 
-def read_line(process: subprocess.Popen[str]) -> tuple[int, Path]:
-    assert process.stdout is not None
-    pid, url = process.stdout.readline().split()
+def read_line(process: Child) -> tuple[int, Path]:
+    pid, url = process.line().split()
     return int(pid), Path(url.removeprefix("unix://")).parent
 
 
@@ -95,17 +89,17 @@ def test_leaving_the_block_ends_the_server_and_removes_its_directory() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_server_outlives_a_parent_ended_by_a_signal(
-    number: signal.Signals, parent: subprocess.Popen[str]
+    number: signal.Signals, parent: Child
 ) -> None:
     pid, directory = read_line(parent)
-    parent.send_signal(number)
+    parent.send(number)
     wait_until_gone(pid, directory)
 
 
 @pytest.mark.parametrize("parent", [FORKING_PARENT], indirect=True)
-def test_a_forked_child_does_not_keep_the_server_alive(parent: subprocess.Popen[str]) -> None:
+def test_a_forked_child_does_not_keep_the_server_alive(parent: Child) -> None:
     pid, directory = read_line(parent)
-    parent.send_signal(signal.SIGKILL)
+    parent.send(signal.SIGKILL)
     wait_until_gone(pid, directory)
 
 
