@@ -30,6 +30,7 @@ from redis_locks.drivers.resp import (
 )
 from redis_locks.drivers.server_link import ServerLink
 from redis_locks.drivers.task_messages import TaskMessages
+from redis_locks.drivers.time_limits import MUCH
 from redis_locks.exceptions import LockBackendError
 from redis_locks.values.identity import LISTENER, random_text
 from redis_locks.values.keys import grant_channel
@@ -81,6 +82,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self.listen, self.unlisten = self._messages.open, self._messages.close
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._received = 0
+        """How many bytes have come since the last reply was whole, or was waited for again."""
         self._bulk: AsyncLink | None = None
         self._opening_bulk = SharedOpening(self._open_bulk)
 
@@ -137,6 +139,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         """Give each reply to its caller, in order, and each message to its listener."""
         if self._breaker.trouble:
             self._breaker.heard()
+        self._received += len(data)
         reader = self.reader
         reader.feed(data)
         try:
@@ -163,6 +166,7 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                 return
             reply = came
         self._replies.popleft()
+        self._received = 0
         if not future.done():  # else its caller was cancelled
             future.set_result(reply)
 
@@ -203,11 +207,8 @@ class AsyncLink(ServerLink, asyncio.Protocol):
         self._overdue = None
         if self._replies:
             left = self._replies[0][1] + self.endpoint.reply_timeout - monotonic()
-            reader = self.reader
-            # What it has parsed it may keep for a while.
-            before, self._received = self._received, reader.len() if reader.has_data() else 0
-            if left <= 0 and before != self._received != 0:  # a large reply is on its way
-                left = self.endpoint.reply_timeout
+            if left <= 0 and self._received >= MUCH:  # a large reply is on its way
+                self._received, left = 0, self.endpoint.reply_timeout
             if left <= 0:
                 self._breaker.failed(self.endpoint, self._replies[0][1], "no reply in time")
                 self.fail(LinkBroken("the server did not answer in time"))

@@ -196,6 +196,7 @@ class BlockingLink(ServerLink):
             if more is not UNFINISHED or type(reply) is not bytes:
                 came = [each for each in (reply, more) if each is not UNFINISHED]
                 came += iter(reader.gets, UNFINISHED)
+                self._received = 0
                 (reply,) = self._completed(came, 1)
                 if reply is None:
                     raise ProtocolError("the server answered nothing")
@@ -204,16 +205,29 @@ class BlockingLink(ServerLink):
             raise
         return reply
 
-    def _completed(
-        self, replies: list[Any], number: int, longest: float | None = None
-    ) -> list[Any]:
-        """Return so many replies, of which some have come; keep the messages. See `_receive`."""
+    def _completed(self, replies: list[Any], number: int) -> list[Any]:
+        """Return so many replies, of which some have come; keep the messages.
+
+        The rest has the time for a reply, whatever the pieces in which it comes, and that again
+        once bytes are many.
+        """
+        longest, much, is_usual = self._timeout, MUCH, True
+        until = time.monotonic() + longest
         while True:
             if Push in map(type, replies):
                 replies = self._without_messages(replies)
             if len(replies) >= number:
                 break
-            replies += self._receive(longest)
+            if self._received >= much:
+                much, until = self._received + MUCH, time.monotonic() + longest
+                go_on(longest)
+            left, is_usual = seconds_left(until - time.monotonic()), False
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._socket.settimeout(left)
+            replies += self._receive()
+        if not is_usual:
+            self._socket.settimeout(longest)
         if len(replies) > number:
             self.close()  # out of step: what is asked next would get another reply
             del replies[number:]
@@ -227,34 +241,22 @@ class BlockingLink(ServerLink):
         """Send packed commands, and return their replies; see `Link`."""
         try:
             self._received = 0
-            longest = self._timeout if is_limited() else None
-            if longest is not None:
-                self._socket.settimeout(seconds_left(longest))
+            if limited := is_limited():
+                self._socket.settimeout(seconds_left(self._timeout))
             self._socket.sendall(packet)
-            replies = self._completed(self._receive(longest), number, longest)
-            if longest is not None:
-                self._socket.settimeout(self._timeout)
+            replies = self._completed([] if limited else self._receive(), number)
         except BaseException as error:
             self.close_for(error)
             raise
         self.large = self._received > _LARGE
         return replies
 
-    def _receive(self, longest: float | None = None) -> list[Any]:
-        """Wait for bytes and return the replies that are complete now, perhaps none.
-
-        `longest`: seconds to wait, or what the thread has left, which is more once bytes are many.
-        None: as long as the socket is told to.
-        """
-        if longest is not None:
-            self._socket.settimeout(seconds_left(longest))
+    def _receive(self) -> list[Any]:
+        """Wait for bytes and return the replies that are complete now, perhaps none."""
         data = self._socket.recv(_READ_SIZE)
         if not data:
             raise ProtocolError("the server closed the connection")
-        before = self._received
         self._received += len(data)
-        if longest is not None and self._received // MUCH > before // MUCH:
-            go_on(longest)
         reader = self.reader
         reader.feed(data)
         return [*iter(reader.gets, UNFINISHED)]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import inf
+from time import monotonic
 from typing import Any, Final
 
 import redis
@@ -22,6 +24,7 @@ from redis.connection import (
     BlockingConnectionPool,
     Connection,
     ConnectionPool,
+    DefaultParser,
     SSLConnection,
     UnixDomainSocketConnection,
 )
@@ -259,6 +262,7 @@ class Endpoint:
             **{
                 **self.kwargs,
                 **self._common(self.connection_class),
+                "parser_class": _InTimeParser,
                 "retry": Retry(NoBackoff(), 0),
                 "socket_timeout": within or self.reply_timeout,
                 "socket_connect_timeout": within or self.connect_timeout,
@@ -331,6 +335,18 @@ def _shake_hands(connect: Callable[[], None]) -> None:
         raise redis_errors.ResponseError(msg) from error
 
 
+class _InTimeParser(DefaultParser):  # type: ignore[misc, valid-type]
+    """Reads a reply of a handshake until a moment, whatever the pieces in which it comes."""
+
+    until = inf
+
+    def read_from_socket(self, *_: Any, **__: Any) -> Any:
+        left = self.until - monotonic()
+        if left <= 0:
+            raise redis_errors.TimeoutError("Timeout reading from socket")
+        return super().read_from_socket(timeout=left)
+
+
 @cache
 def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
     """Return the same connections, each step of which takes no longer than the thread has."""
@@ -344,8 +360,7 @@ def _in_time(kind: type[AbstractConnection]) -> type[AbstractConnection]:
             return super()._connect()
 
         def read_response(self, *args: Any, **options: Any) -> Any:
-            if self._sock is not None:
-                self._sock.settimeout(seconds_left(self.socket_timeout))
+            self._parser.until = monotonic() + seconds_left(self.socket_timeout)
             return super().read_response(*args, **options)
 
     for name in (

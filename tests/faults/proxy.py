@@ -46,6 +46,8 @@ class Proxy:
         self._pipes: set[Pipe] = set()
         self.delay = 0.0
         """Seconds by which each request is late."""
+        self.drip = 0.0
+        """Seconds between two bytes of what the server sends; 0: it passes at once."""
         self.lost = 0
         """How many replies were lost since the last `lose`."""
         self.held_back = 0
@@ -221,11 +223,18 @@ class Proxy:
                     self.lead_to(self._then_to)
                 break
             try:
-                pipe.near.sendall(data)
+                self._pass_back(pipe.near, data)
             except OSError:
                 break
         if not pipe.forgotten:
             self._end(pipe)
+
+    def _pass_back(self, near: socket.socket, data: bytes) -> None:
+        while self.drip and data:
+            near.sendall(data[:1])
+            data = data[1:]
+            time.sleep(self.drip)
+        near.sendall(data)
 
     def _end(self, pipe: Pipe) -> None:
         pipe.close()

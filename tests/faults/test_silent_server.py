@@ -76,7 +76,18 @@ def parted(server: EmbeddedServer) -> Iterator[Fault]:
         yield Fault(server, proxy.url, proxy.part, proxy.heal)
 
 
-@pytest.fixture(params=[stopped, parted], ids=["stopped", "swallowed"])
+@contextmanager
+def dripping(server: EmbeddedServer) -> Iterator[Fault]:
+    """A server whose every byte comes by itself, each long before the time for a reply is over."""
+    with Proxy(server.url) as proxy:
+
+        def drip(seconds: float) -> None:
+            proxy.drip = seconds
+
+        yield Fault(server, proxy.url, lambda: drip(REPLY / 3), lambda: drip(0))
+
+
+@pytest.fixture(params=[stopped, parted, dripping], ids=["stopped", "swallowed", "byte by byte"])
 def fault(request: pytest.FixtureRequest) -> Iterator[Fault]:
     """A server that falls silent."""
     timeouts = {"REPLY_TIMEOUT": REPLY, "RELEASE_TIMEOUT": RELEASE, "STATISTICS": False}
