@@ -48,8 +48,7 @@ class Ending:
         outcome: Returns what happens to the parties now, for the user.
         counted: What the user is told of the `count` that were ended.
         nothing: What the user is told if there is none to be shown.
-        had_ended: What the user is told if all that were shown had ended before.
-        ended_itself: What the user is told if they ended in the same moment.
+        had_ended: What the user is told if all that were shown had ended by themselves.
         success: What the user is told of the `parties`, before the outcome.
         log_done: What the admin's log says of the `parties` and the `reason`.
         log_unknown: Likewise, if Redis did not answer.
@@ -67,7 +66,6 @@ class Ending:
     counted: str | Promise
     nothing: str | Promise
     had_ended: str | Promise
-    ended_itself: str | Promise
     success: str | Promise
     log_done: str | Promise
     log_unknown: str | Promise
@@ -84,12 +82,10 @@ class Ending:
         """Return parties as a part of a sentence."""
         return get_text_list(list(map(self.describe, parties)), pgettext("locks", "and"))
 
-    def tell(self, request: HttpRequest, parties: Sequence[Party], ended: Sequence[Party]) -> None:
-        """Tell the user which of the parties that were still there were ended."""
-        if not parties:
+    def tell(self, request: HttpRequest, ended: Sequence[Party]) -> None:
+        """Tell the user which parties were ended."""
+        if not ended:
             messages.warning(request, str(self.had_ended))
-        elif not ended:
-            messages.warning(request, str(self.ended_itself))
         else:
             text = str(self.success) % {"parties": self.listed(ended)}
             messages.success(request, f"{text} {self.outcome(ended)}")
@@ -123,7 +119,6 @@ RELEASING = Ending(
     ),
     nothing=gettext_lazy("Nobody holds this lock: there is nothing to release."),
     had_ended=gettext_lazy("The hold that you were shown has ended; nothing was force-released."),
-    ended_itself=gettext_lazy("The hold had just ended by itself; nothing was force-released."),
     success=gettext_lazy("Force-released; it was held by %(parties)s."),
     log_done=gettext_lazy("Force-released; held by %(parties)s. Reason: %(reason)s"),
     log_unknown=gettext_lazy(
@@ -148,7 +143,6 @@ CANCELLING = Ending(
     counted=ngettext_lazy("Cancelled %(count)s wait.", "Cancelled %(count)s waits.", "count"),
     nothing=gettext_lazy("The wait that you were shown has ended: there is nothing to cancel."),
     had_ended=gettext_lazy("The wait that you were shown has ended; nothing was cancelled."),
-    ended_itself=gettext_lazy("The wait had just ended by itself; nothing was cancelled."),
     success=gettext_lazy("Cancelled; it was waited for by %(parties)s."),
     log_done=gettext_lazy("Cancelled; waited for by %(parties)s. Reason: %(reason)s"),
     log_unknown=gettext_lazy(
@@ -187,11 +181,10 @@ def end_logged(
     name: str,
     reason: str,
     shown: Collection[str],
-) -> tuple[Sequence[Party], Sequence[Party]]:
+) -> Sequence[Party]:
     """End what the user was shown of a lock, and write who and why to the log.
 
-    Later holders and waiters are left alone. Returns the parties that were still there, and those
-    of them that were ended.
+    Later holders and waiters are left alone. Returns the parties that were ended.
 
     Args:
         ending: What to end, and how.
@@ -210,7 +203,7 @@ def end_logged(
     there = ending.choose(lock, shown) if lock else []
     parties = [party for party in there if mark_of(party.token) in shown]
     if not parties:
-        return parties, []
+        return []
     # Locks of several servers have one log if their names are the same.
     where = f"{pages.label(pages.using)}: " if pages.using else ""
 
@@ -234,4 +227,4 @@ def end_logged(
             entry_of(ending.log_done, ended) if ended else entry_of(ending.log_in_vain, parties)
         )
         entry.save(update_fields=["change_message"])
-    return parties, ended
+    return ended

@@ -189,7 +189,7 @@ class LockViews:
             require_answer(pages.using)
             if request.method == "POST" and form.is_valid():
                 reason = form.cleaned_data["reason"]
-                ending.tell(request, *self._end_logged(ending, name, reason, marks))
+                ending.tell(request, self._end_logged(ending, name, reason, marks))
                 return redirect(pages.url("change", name))
             lock = existing(name, pages.using)
         except LockBackendError as error:
@@ -262,7 +262,7 @@ class LockViews:
                 (role, name), shown = left.popleft()
                 if role not in endings:
                     continue
-                _, ended = self._end_logged(endings[role], name, reason, shown)
+                ended = self._end_logged(endings[role], name, reason, shown)
                 done[role] += len(ended)
                 others = set(shown) - {mark_of(party.token) for party in ended}
                 if drains and role == "cancel" and others:
@@ -282,7 +282,7 @@ class LockViews:
 
     def _end_logged(
         self, ending: Ending, name: str, reason: str, shown: Collection[str]
-    ) -> tuple[Sequence[Party], Sequence[Party]]:
+    ) -> Sequence[Party]:
         pages = self._pages
         return end_logged(ending, self._model_admin, self._request, pages, name, reason, shown)
 
