@@ -98,11 +98,11 @@ def test_colours_are_for_terminals_and_can_be_refused(
     assert coloured == ("\x1b[" in shown)
 
 
-def test_a_wrong_verb_is_a_usage_error_that_names_the_right_one() -> None:
+def test_a_wrong_verb_is_a_usage_error_that_names_those_that_there_are() -> None:
     status, out, err = locks("lst")
     assert (64, "") == (status, out)
-    assert "'lst' is no verb of `locks`. Did you mean 'list'?\n" == err
-    assert "Verbs: list, show, blocking" in locks("zzz")[2]
+    assert "'lst'" in err
+    assert all(verb.name in err for verb in VERBS)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import signal
 import sys
@@ -47,16 +46,6 @@ class Command(BaseCommand):
         )
         for verb in VERBS:
             verb.parser(verbs)
-
-    def run_from_argv(self, argv: list[str]) -> None:
-        """Refuse an unknown verb with the exit status of other usage errors, before Django does."""
-        given, known = argv[2:3], [verb.name for verb in VERBS]
-        if given and not given[0].startswith("-") and given[0] not in known:
-            close = difflib.get_close_matches(given[0], known, n=1)
-            hint = f"Did you mean '{close[0]}'?" if close else f"Verbs: {', '.join(known)}."
-            sys.stderr.write(f"'{printable(given[0])}' is no verb of `locks`. {hint}\n")
-            sys.exit(USAGE)
-        super().run_from_argv(argv)
 
     @translation.override("en")  # what it prints is for logs, scripts and search
     def handle(self, *_args: Any, run: Callable[..., None], **options: Any) -> None:
