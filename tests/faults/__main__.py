@@ -1,4 +1,4 @@
-"""Run every fault against redis_locks and redis-py's lock and print the counts: `python -m tests.faults --help`."""
+"""Run every fault against both locks and print the counts: `python -m tests.faults --help`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from tests.faults.soak import soak
 from tests.faults.traffic import traffic
 from tests.written_tables import write_between
 
-HEAD = "| fault | holds | went wrong | writes fenced off | redis-py's `Lock` |\n|---|---|---|---|---|\n"
+HEAD = (
+    "| fault | holds | went wrong | writes fenced off | redis-py's `Lock` |\n"
+    "|---|---|---|---|---|\n"
+)
 WORDS = {
     "overlaps": "overlaps",
     "lost_updates": "lost updates",
@@ -58,7 +61,7 @@ def rows(scenarios: list[Scenario], seconds: float) -> Iterator[tuple[bool, str]
 
 
 def main() -> int:
-    """Run, print, and write the table where the docs keep it if asked to; return the exit status."""
+    """Run, print, and write the table into the docs if asked to; return the exit status."""
     default = float(os.environ.get("REDIS_LOCKS_FAULT_SECONDS", "5"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=default, help="how long each fault lasts")

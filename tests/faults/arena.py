@@ -1,4 +1,4 @@
-"""Worker processes, the server they lock on, and the account that they protect, for one run of one scenario."""
+"""One run of one scenario: the workers, their server, and the account that they protect."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Arena:
 
     @contextlib.contextmanager
     def one_stopped(self, *, inside: bool, to_die: bool = False) -> Iterator[Process]:
-        """Stop a worker that holds the lock, or one that does not; one that is spared is not `to_die`."""
+        """Stop a worker that holds the lock, or does not; `to_die`: never one that is spared."""
         deadline = time.monotonic() + START
         while time.monotonic() < deadline:
             living = [each for each in self.workers if each.alive and not (to_die and each.spared)]
@@ -201,7 +201,7 @@ class Arena:
 
     @contextlib.contextmanager
     def leases_end(self) -> Iterator[None]:
-        """What happens inside ends all leases for the server; their holders believe in them while they last.
+        """The server ends all leases inside; their holders believe in them while they last.
 
         For two: who stood in the queue meanwhile counts from when it heard of its grant.
         """
@@ -232,7 +232,7 @@ class Arena:
         return counts
 
     def read(self, *, final: bool = False) -> int:
-        """Count what the workers wrote down since the last time; return how many cycles there were so far."""
+        """Count what the workers wrote down since the last time; return all cycles so far."""
         for name, tally in self._tallies.items():
             diaries = [worker.diaries[name] for worker in self.workers if name in worker.diaries]
             tally.read(diaries, final=final)

@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 def count_overlaps(beliefs: Iterable[Belief], but: Sequence[Span] = ()) -> int:
-    """Return how many began, not in a span of `but`, while as many earlier ones lasted as may, or more.
+    """Return how many began, outside `but`, while as many earlier ones lasted as may, or more.
 
     As many as the strictest of them allows.
     """
@@ -40,7 +40,7 @@ def count_overlaps(beliefs: Iterable[Belief], but: Sequence[Span] = ()) -> int:
 
 
 def count_falling(beliefs: Iterable[Belief], but: Sequence[Span] = ()) -> int:
-    """Return how many have no higher token than one that had ended before they began, not in a span of `but`.
+    """Return how many, begun outside `but`, have no higher token than one that ended before.
 
     One that had ended before it began, by its own clock, believed nothing. Of two that may believe
     at the same time the first may be heard of when the second is over.

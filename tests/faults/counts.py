@@ -47,8 +47,8 @@ class Counts:
     def failures(self) -> dict[str, int]:
         """Return what should be 0 and is not."""
         must_be_zero = (
-            "overlaps", "lost_updates", "torn", "drift", "repeated", "falling", "starved", "stuck", "orphaned",
-            "unexpected",
+            "overlaps", "lost_updates", "torn", "drift", "repeated", "falling", "starved", "stuck",
+            "orphaned", "unexpected",
         )  # fmt: skip
         return {name: found for name in must_be_zero if (found := getattr(self, name))}
 
@@ -125,7 +125,7 @@ class Diary:
         return self._last_in if self._events else self._taken_until
 
     def beliefs(self, events: Iterable[list[Any]], longest: float) -> Iterator[Belief]:
-        """Return the beliefs in them; a killed holder's lasted until it was killed or for `longest` seconds."""
+        """Return the beliefs in them; a killed holder's lasted until then, or `longest` seconds."""
         entered: list[Any] | None = None
         for event in events:
             if event[0] == "in":

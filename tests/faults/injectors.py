@@ -1,4 +1,4 @@
-"""What goes wrong: each makes it happen to the processes, the connections or the server of one arena."""
+"""What goes wrong with the processes, the connections or the server of one arena."""
 
 from __future__ import annotations
 

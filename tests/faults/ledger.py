@@ -26,7 +26,10 @@ end
 
 # ARGV: fence. Reply: {balance, version}, or 0 if refused.
 _READ = f"""{_TOUCH}
-return {{redis.call("HGET", KEYS[1], "balance") or "0", redis.call("HGET", KEYS[1], "version") or "0"}}
+return {{
+    redis.call("HGET", KEYS[1], "balance") or "0",
+    redis.call("HGET", KEYS[1], "version") or "0",
+}}
 """
 
 # ARGV: fence, new balance, amount, version that was read. Reply: 1, or 0 if refused.
@@ -52,7 +55,7 @@ _numbers = itertools.count(1)
 
 
 class Books(NamedTuple):
-    """What the account has seen: accepted and refused touches, and what went wrong with the accepted ones."""
+    """Touches of the account: accepted, refused, and what went wrong with the accepted ones."""
 
     deposits: int
     fenced_off: int

@@ -82,7 +82,7 @@ class Ledger:
         say(read=self.counter.value)
 
     def write(self, by: str, amount: int, *, unaware: bool = False) -> None:
-        """Write what was read, plus `amount`; `unaware`: under the fencing token, which cannot be known to be lost."""
+        """Write what was read, plus `amount`; if `unaware`, by the fencing token alone."""
         assert self.hold is not None
         assert self.counter is not None
         hold = self.hold.fencing_token if unaware else self.hold

@@ -13,7 +13,7 @@ from redis_locks.testing.server import find_binary
 
 @contextlib.contextmanager
 def started_by(script: Path, command: str) -> Iterator[None]:
-    """Inside, servers are started by `script`, made to run `command`: {server} is the usual program, quoted."""
+    """Inside, `script` starts servers: it runs `command`, with the usual program as {server}."""
     program = shlex.quote(str(find_binary()))
     script.write_text(f"#!/bin/sh\n{command.format(server=program)}\n")
     script.chmod(0o700)

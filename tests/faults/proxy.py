@@ -1,4 +1,4 @@
-"""A proxy between clients and the server: it loses single replies, holds traffic back, cuts, swallows and delays it."""
+"""A proxy before the server: it loses replies, holds traffic back, cuts and delays it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Proxy:
         return len(late)
 
     def hold_back(self) -> None:
-        """Keep what clients send from now on, until `let_go`; what the server sends still passes."""
+        """Keep what clients send until `let_go`; what the server sends still passes."""
         self._requests_pass.clear()
 
     def let_go(self) -> None:
@@ -108,11 +108,11 @@ class Proxy:
         self.cut()
 
     def part(self) -> None:
-        """Swallow everything in both directions; connections stay open and new ones are taken, unanswered."""
+        """Swallow everything in both directions; connections stay open, and new ones are taken."""
         self._swallows = True
 
     def forget(self, sent: bytes) -> None:
-        """Close the server's end of connections on which clients have sent that at first; clients hear nothing any more.
+        """Close the server's end of connections that began with `sent`; clients hear nothing more.
 
         So does a router that forgets connections on which nobody says anything for a while.
         """
@@ -123,7 +123,7 @@ class Proxy:
                     pipe.far.shutdown(socket.SHUT_RDWR)
 
     def heal(self) -> None:
-        """End `part`: connections that lost something are closed, as a router does that forgot them."""
+        """End `part`: close connections that lost something, as a router that forgot them does."""
         self._swallows = False
         for pipe in list(self._pipes):
             if pipe.swallowed:

@@ -125,7 +125,8 @@ SCENARIOS = {
             body=(0.005, 0.02),
         ),
         Scenario(
-            "slow", "section longer than the lease, with renewal", nothing, lease=PAUSED_LEASE, body=SLOW,
+            "slow", "section longer than the lease, with renewal", nothing,
+            lease=PAUSED_LEASE, body=SLOW,
         ),
         Scenario(
             "slow-hard", "section longer than the lease, without renewal", nothing,
@@ -141,15 +142,18 @@ SCENARIOS = {
             recovery=2.0, errors=CONNECTION,
         ),
         Scenario(
-            "failed-over", "primary killed, Sentinel promotes its replica", again_and_again(fail_over, 0.5),
+            "failed-over", "primary killed, Sentinel promotes its replica",
+            again_and_again(fail_over, 0.5),
             body=(0.01, 0.05), keeps_promise=False, is_watched=True, errors=CONNECTION,
         ),
         Scenario(
-            "flushed", "FLUSHALL every 50 ms", again_and_again(lambda a: a.control.flushall(), 0.05),
+            "flushed", "FLUSHALL every 50 ms",
+            again_and_again(lambda a: a.control.flushall(), 0.05),
             body=(0.01, 0.05), keeps_promise=False, redis_py_fails=True,
         ),
         Scenario(
-            "out-of-memory", "out of memory, again and again", again_and_again(fill, 0.2), errors=REFUSED,
+            "out-of-memory", "out of memory, again and again",
+            again_and_again(fill, 0.2), errors=REFUSED,
         ),
         Scenario(
             "replica", "server a read-only replica, again and again", again_and_again(replica, 0.2),
@@ -179,13 +183,15 @@ SCENARIOS = {
             others_have_a_lease=False, redis_py_fails=True, errors=frozenset({"ConnectionError"}),
         ),
         Scenario(
-            "cut", "all connections cut every 50 ms", again_and_again(lambda a: a.proxy.cut(), 0.05),
+            "cut", "all connections cut every 50 ms",
+            again_and_again(lambda a: a.proxy.cut(), 0.05),
             through_proxy=True, lease=3.0, errors=frozenset({"ConnectionError"}),
         ),
         Scenario("late", "every request 20 ms late", delay, through_proxy=True),
         Scenario(
-            "partition", "half of the workers cut off for two leases", again_and_again(partition, 0.3),
-            half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION,
+            "partition", "half of the workers cut off for two leases",
+            again_and_again(partition, 0.3), half_through_proxy=True, lease=PAUSED_LEASE,
+            body=(0.0, 0.02), errors=CONNECTION,
         ),
         Scenario(
             "clock-forward", "server's clock set 5 s forward", again_and_again(step(5.0), 0.4),
@@ -197,20 +203,25 @@ SCENARIOS = {
         ),
         *(
             Scenario(
-                key, f"{what}; killed, stopped, replies lost", again_and_again(lambda a: mix(a, DYING), 0.1),
-                workers=8, locks=locks, parties=parties, half_through_proxy=True, lease=PAUSED_LEASE,
+                key, f"{what}; killed, stopped, replies lost",
+                again_and_again(lambda a: mix(a, DYING), 0.1), workers=8, locks=locks,
+                parties=parties, half_through_proxy=True, lease=PAUSED_LEASE,
                 body=(0.0, 0.02), errors=CONNECTION,
             )
             for key, what, locks, parties in (
                 ("semaphore-2", "semaphore of 2", 1, (Party("permit:2"),)),
                 ("semaphore-3", "semaphore of 3", 1, (Party("permit:3"),)),
                 ("shared", "some share the lock", 1, (Party("shared"), Party(), Party("shared"))),
-                ("sets", "some take two locks at once", 2, (Party(takes_all=True), Party(), Party())),
+                (
+                    "sets", "some take two locks at once", 2,
+                    (Party(takes_all=True), Party(), Party()),
+                ),
             )
         ),
         Scenario(
-            "mix", "all of these that leave data and clock alone, at random", again_and_again(mix, 0.05),
-            workers=4, half_through_proxy=True, lease=PAUSED_LEASE, body=(0.0, 0.02), errors=CONNECTION | REFUSED,
+            "mix", "all of these that leave data and clock alone, at random",
+            again_and_again(mix, 0.05), workers=4, half_through_proxy=True, lease=PAUSED_LEASE,
+            body=(0.0, 0.02), errors=CONNECTION | REFUSED,
         ),
     )
 }  # fmt: skip

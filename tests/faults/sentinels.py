@@ -164,7 +164,7 @@ class Watched:
 
     @contextlib.contextmanager
     def a_writable_replica(self) -> Iterator[redis.Redis]:
-        """A client that may make the replica differ from the primary, as if something had not come in."""
+        """A client that makes the replica differ from the primary, as if it had missed writes."""
         with self.replica.client() as client:
             client.config_set("replica-read-only", "no")
             yield client

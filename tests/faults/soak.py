@@ -1,4 +1,4 @@
-"""A long run: 8 processes acquire while one thing after another goes wrong, and their memory stays flat."""
+"""A long run: 8 processes acquire under fault after fault, and their memory stays flat."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _LOSING = replace(_KEEPING, key="losing", options=())
 def soak(
     acquires: int, *, losing: bool = False, calm: float = CALM, seed: int | None = None
 ) -> dict[str, Any]:
-    """Run until there were so many acquires; return what was counted, and what should not have been.
+    """Run for so many acquires; return what was counted, and what should not have been.
 
     Args:
         acquires: How many.

@@ -1,4 +1,4 @@
-"""The locks that are put under faults, each behind the same few methods: ours in both worlds, and redis-py's."""
+"""The locks under faults, behind the same few methods: ours in both worlds, and redis-py's."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Succession:
 
     @contextlib.contextmanager
     def replica_stopped(self, patience: float = 0.05) -> Iterator[None]:
-        """Inside, the replica is connected and stands still; nobody waits longer for it than that."""
+        """Inside, the replica is connected and stands still; waits for it are that short."""
         pid = self._servers[1].pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""The breaker of a server: while it does not answer, calls fail at once, and the log says so once."""
+"""The breaker of a server: while that is silent, calls fail at once, and the log says so once."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_holds_are_renewed_as_soon_as_the_server_is_back(
 def test_a_release_comes_as_soon_as_the_server_is_back(
     server: EmbeddedServer, url: str, name: str
 ) -> None:
-    """The background asks also while the breaker is open: the lock must not wait for the next probe."""
+    """The background asks with an open breaker, too: the lock must not wait for the next probe."""
     lock = Lock(name, using=url, lease=60)
     with override_settings(REDIS_LOCKS={"CONNECTION": url, "RELEASE_TIMEOUT": TIMEOUT}):
         hold = granted(lock.acquire())

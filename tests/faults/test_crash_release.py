@@ -1,4 +1,4 @@
-"""A lock with crash_release is free soon after its holder's process has ended, whatever its lease."""
+"""With crash_release, a lock is free soon after its holder's process, whatever its lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release that runs twice frees one permit: never another holder's, and never more than the capacity."""
+"""A release that runs twice frees one permit, never another holder's."""
 
 from __future__ import annotations
 

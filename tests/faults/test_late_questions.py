@@ -1,4 +1,4 @@
-"""A connection breaks, and what the client had sent reaches the server long after: an ended token gets nothing by it."""
+"""What a client sent on a broken connection comes late: it gives an ended token nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAYS: dict[str, Callable[..., Any]] = {
 
 @pytest.fixture
 def server_side(client: redis.Redis, name: str) -> Iterator[Observer]:
-    """The server's side of the test's locks, of which nothing is left in the end but the record of a job."""
+    """The server's side of the test's locks; only the record of a job is left in the end."""
     made = Observer(client)
     yield made
     assert {"run"} >= made.left_of(name) | made.left_of(f"other-{name}")

@@ -1,4 +1,4 @@
-"""No lease ends on the server before it ends by the holder's own clock, not even by a fraction of a millisecond."""
+"""No lease ends on the server before it ends by its holder's clock, not even by 0.1 ms."""
 
 from __future__ import annotations
 

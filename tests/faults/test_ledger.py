@@ -24,7 +24,7 @@ def entry_of(database: str) -> str:
 
 
 def total_after(crew: Crew, database: str, name: str, *ways: str) -> int:
-    """What increments by views under ATOMIC_REQUESTS add up to, the processes taking turns in the ways."""
+    """The sum of increments by views under ATOMIC_REQUESTS; processes take turns in the ways."""
     Counter.objects.using(database).create(name=name)
     workers = crew.hire(PROCESSES, "ledger_worker.py", entry_of(database))
     times = INCREMENTS // PROCESSES

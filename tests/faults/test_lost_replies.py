@@ -1,4 +1,4 @@
-"""What is lost beside the replies of `test_every_position`: those of renewals, all of them, and messages between two connections."""
+"""Lost replies that `test_every_position` leaves out: of renewals, all, and lost messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real processes deposit money under a lock while something goes wrong; afterwards the books are checked.
+"""Real processes deposit money under a lock under faults; then the books are checked.
 
 `REDIS_LOCKS_FAULT_SECONDS` is how long each fault lasts; `python -m tests.faults` prints the counts
 as a table.

@@ -259,7 +259,7 @@ def test_a_hold_that_was_given_away_waits_for_replicas_there_too(
 def test_a_hold_that_was_asked_for_twice_is_still_this_hold_after_an_interrupted_detachment(
     pair: Succession, on_primary: Observer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The question that moves it back counts what was broken off, or the server takes it for late."""
+    """The question that moves it back counts the broken one, or the server takes it for late."""
     with Proxy(pair.url) as proxy:
         lock = lock_on(pair, name, using=proxy.url)
         lock.acquire().release()  # the server knows the scripts

@@ -1,4 +1,4 @@
-"""With `replicas`, no hold that was given is lost with the primary; without them, each fail-over loses some."""
+"""With `replicas`, no hold is lost with the primary; without, each fail-over loses some."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 def fail_over(
     succession: Succession, name: str, replicas: int, chance: random.Random
 ) -> tuple[int, int]:
-    """Acquire lock after lock until the primary is killed; return how many were given, and lost with it.
+    """Acquire locks until the primary is killed; return how many were given, and lost with it.
 
     At some moment meanwhile the replica gets nothing more, as on a network that parts.
     """

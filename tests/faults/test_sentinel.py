@@ -1,4 +1,4 @@
-"""A primary that Sentinels watch dies, or is demoted: its successor is found, and what that knows counts."""
+"""A primary that Sentinels watch dies or is demoted: clients find and obey its successor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the server does, each call ends in time: what docs/howto/deadlines.md says bounds it, measured.
+"""Whatever the server does, each call ends in the time that docs/howto/deadlines.md says.
 
 A server is stopped, or a proxy swallows all that is said, or it loses one reply. Each is measured
 with connections that are open before, and with new ones: then something takes the connection and
@@ -360,7 +360,7 @@ def test_what_an_acquire_has_to_take_back_is_taken_back_in_the_background(
 def test_a_hold_that_was_to_be_upgraded_does_not_outlast_its_release(
     fault: Fault, world: World, name: str
 ) -> None:
-    """The server reads both when it goes on: it grants the upgrade, which hides the hold from its release."""
+    """The server reads both later: it grants the upgrade, which hides the hold from its release."""
     hold = held(world, Lock(name, mode="shared", using=fault.url, lease=60))
     fault.begin()
     for took in (

@@ -1,4 +1,4 @@
-"""Traffic that cannot deadlock, by threads of several processes, while all who wait look for deadlocks.
+"""Traffic that cannot deadlock, by threads of processes whose waiters look for deadlocks.
 
 Locks have levels, and whoever holds one asks for higher ones only; of one level it asks once: for a
 lock, a shared lock, a permit, or a set. So each deadlock that is told is a false alarm.

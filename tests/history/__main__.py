@@ -1,4 +1,4 @@
-"""Run random plans, check their histories, and shrink what fails: `python -m tests.history --help`."""
+"""Run random plans, check their histories, shrink failures: `python -m tests.history --help`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def main() -> int:
         "--faults",
         type=lambda text: tuple(text.split(",")),
         default=CLUSTER_FAULTS,
-        help=f"with --cluster: which may happen, of {', '.join((*CLUSTER_FAULTS, *ANYWHERE))} ({','.join(CLUSTER_FAULTS)})",
+        help="with --cluster: which may happen, "
+        f"of {', '.join((*CLUSTER_FAULTS, *ANYWHERE))} ({','.join(CLUSTER_FAULTS)})",
     )
     parser.add_argument("--no-shrink", action="store_true", help="leave a plan that fails as it is")
     parser.add_argument(
@@ -49,8 +50,8 @@ def main() -> int:
     for plan in _plans(options):
         runs.add(plan)
     _say(
-        f"{runs.count} runs, {runs.holds} holds, {runs.failed} failed; told: {dict(runs.told.most_common())}; "
-        f"longest from free to entry {runs.idle:.2f} s"
+        f"{runs.count} runs, {runs.holds} holds, {runs.failed} failed; "
+        f"told: {dict(runs.told.most_common())}; longest from free to entry {runs.idle:.2f} s"
     )
     return 1 if runs.failed else 0
 

@@ -4,21 +4,29 @@ A history is a list of events, in any order. Each is a dict with `what` happened
 of CLOCK_MONOTONIC, which all processes of a machine share. `hold` names one section of one worker,
 from its question to its end:
 
-    ask      hold, lease; asked for the locks           in       hold, fence, locks ({name: mode}), adopted; acquired
-    still    hold; held, by its own clock               mode     hold, fence, locks; upgraded or downgraded
-    no       hold; not granted in time                  out      hold, how; released, committed, detached, lost, unknown
-    error    hold, kind, text; what a caller was told   broken   text; a worker itself saw a rule broken
+    ask      hold, lease; asked for the locks
+    in       hold, fence, locks ({name: mode}), adopted; acquired
+    still    hold; held, by its own clock
+    mode     hold, fence, locks; upgraded or downgraded
+    no       hold; not granted in time
+    out      hold, how; released, committed, detached, lost, unknown
+    error    hold, kind, text; what a caller was told
+    broken   text; a worker itself saw a rule broken
 
 What the one that injects faults wrote down, and what a witness saw on the server, in the server's
 order:
 
-    fault    kind, until, pid; from `at` until then     force    lock, until; an operator ended its holds
+    fault    kind, until, pid; from `at` until then
              of a fail-over: promoted (when the replica was), clock (the server's time then, as in
              fencing tokens), forgets (whether holds may be lost with the primary)
-    join     lock, token, upgrades; stands in line      leave    lock, token; left the line, granted or not
-    grant    lock, token; arrived, and holds            gap      nothing was seen since: lines may have changed
+    force    lock, until; an operator ended its holds
+    join     lock, token, upgrades; stands in line
+    leave    lock, token; left the line, granted or not
+    grant    lock, token; arrived, and holds
+    gap      nothing was seen since: lines may have changed
     state    lock, held, waiting (pids); from now on
-    left     text; something is there at the end        data     lock, value; the number that commits counted up
+    left     text; something is there at the end
+    data     lock, value; the number that commits counted up
     remains  lock, holders, waiters (pids); when all have ended
 """
 
@@ -67,7 +75,7 @@ _LEAVE_THE_SERVER_ALONE: Final = {"kill", "stop", "force", "cancel", "flush scri
 
 @dataclass
 class Belief:
-    """From when until when one holder certainly had reason to believe that it holds one lock in one mode."""
+    """From when until when a holder had reason to believe that it holds a lock in a mode."""
 
     hold: str
     lock: str
@@ -93,7 +101,7 @@ class Belief:
 
 
 def read(folder: Path) -> list[Event]:
-    """Return the events of all files in `folder`; a line that a killed process left half written is none."""
+    """Return the events of all files in `folder`, without lines half written at a kill."""
     events: list[Event] = []
     for path in sorted(folder.glob("*.jsonl")):
         *lines, _ = path.read_bytes().split(b"\n")
@@ -197,7 +205,7 @@ class FailOvers:
         self._longest = max(leases, default=0.0) + EXTENDED
 
     def promised(self, belief: Belief) -> Belief:
-        """Return what of a belief excludes others: nothing after a fail-over that may have forgotten the hold."""
+        """Return what of a belief excludes others: nothing after a fail-over that may forget it."""
         for each in self.forgetful:
             told = belief.until <= each["promoted"] + self._longest
             if told and self._is_older(belief, each):
@@ -206,7 +214,7 @@ class FailOvers:
         return belief
 
     def parts(self, earlier: Belief, belief: Belief) -> bool:
-        """Whether `belief` may have been granted first, and heard of second, with a fail-over in between."""
+        """Whether `belief` may have been granted first, but heard of after a fail-over."""
         return any(
             self._is_older(belief, each) and not self._is_older(earlier, each)
             for each in self.forgetful
@@ -239,7 +247,11 @@ def _overlaps(held: list[Belief]) -> Iterator[str]:
 
 
 def _falling(held: list[Belief], lost: FailOvers) -> Iterator[str]:
-    """Fencing order: what was granted later has the greater token; `held` are the beliefs in one lock by their start."""
+    """Fencing order: what was granted later has the greater token.
+
+    `held` are the beliefs in one lock by their start.
+    """
+
     # One that had ended before it began, by its own clock, believed nothing: its process stood
     # still.
     held = [belief for belief in held if belief.until > belief.start]
@@ -262,7 +274,7 @@ def _falling(held: list[Belief], lost: FailOvers) -> Iterator[str]:
 
 
 def _doubled(held: list[Belief]) -> Iterator[str]:
-    """No two holders beside each other have one fencing token; see `_falling` for those that exclude each other."""
+    """No two holders beside each other have one fencing token; see `_falling` for the others."""
     first: dict[int, Belief] = {}
     for belief in held:
         # Adopted, or in another mode, it is the possession that it was.
@@ -277,7 +289,7 @@ def _with_the_higher_token(one: Belief, other: Belief) -> Belief:
 
 
 def _overtaking(events: list[Event]) -> Iterator[str]:
-    """Order of arrival: nobody is granted a lock while somebody who came before stands in line for it."""
+    """Order of arrival: nobody gets a lock while an earlier waiter stands in line for it."""
     lines = defaultdict[str, dict[str, float]](dict)
     left = dict[tuple[str, str], float]()
     """When those who have left came, to be granted or not."""
@@ -324,7 +336,8 @@ def _lost_early(events: list[Event]) -> Iterator[str]:
             # Of what was waited for, only the server knows when it began.
             lasted = event["at"] - began["at"]
             if not forced and not into["adopted"] and lasted < began["lease"]:
-                yield f"lost early: {event['hold']} {lasted:.3f} s after it was asked for, with a lease of {began['lease']} s"
+                asked = f"{lasted:.3f} s after it was asked for"
+                yield f"lost early: {event['hold']} {asked}, with a lease of {began['lease']} s"
 
 
 def _miscounted(events: list[Event]) -> Iterator[str]:
@@ -351,11 +364,12 @@ def _miscounted(events: list[Event]) -> Iterator[str]:
             least = sure[event["lock"]]
             most = least + perhaps[event["lock"]]
             if not least <= event["value"] <= most:
-                yield f"{event['lock']}: miscounted: {event['value']} after {least} to {most} commits"
+                counted = f"{event['value']} after {least} to {most} commits"
+                yield f"{event['lock']}: miscounted: {counted}"
 
 
 def _remaining(events: list[Event]) -> Iterator[str]:
-    """Who has ended, and was neither killed nor cut off, keeps neither a hold nor a place in line."""
+    """A process that ended, neither killed nor cut off, keeps no hold and no place in line."""
     faults = {event["kind"] for event in events if event["what"] == "fault"}
     if not faults <= _LEAVE_THE_SERVER_ALONE or "LockBackendError" in errors(events):
         return
@@ -373,11 +387,12 @@ def _remaining(events: list[Event]) -> Iterator[str]:
         holders = [pid for pid in event["holders"] if pid not in killed]
         waiters = [pid for pid in event["waiters"] if pid not in killed]
         if len(holders) > on_its_way[lock] or waiters:
-            yield f"{lock}: left behind: {holders} hold it and {waiters} wait, though all have ended"
+            behind = f"{holders} hold it and {waiters} wait"
+            yield f"{lock}: left behind: {behind}, though all have ended"
 
 
 def idle_spans(events: list[Event]) -> Iterator[tuple[str, float, float, list[int]]]:
-    """Liveness: when a lock was free while a living process waited, without the time that faults took.
+    """Liveness: when a lock was free while a living process waited, but for times of faults.
 
     Yields the lock, the start, the end, and the processes.
     """

@@ -1,4 +1,4 @@
-"""A cluster that changes while locks are used: fail-overs as planned, slots that move key by key, nodes that stand still."""
+"""A cluster that changes under locks: fail-overs, slots that move, nodes that stand still."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong in a run, and who writes it down: faults of processes, network and server, and operators."""
+"""What goes wrong in a run: faults of processes, network and server, and operators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Server = EmbeddedServer | Succession | Cluster
 
 
 class Stage:
-    """The processes of one run, between them and the server a proxy, and what may happen to all of them."""
+    """One run's processes, the proxy between them and the server, and what happens to them."""
 
     def __init__(self, plan: Plan, server: Server, proxy: Proxy, folder: Path) -> None:
         self.plan = plan
@@ -97,7 +97,7 @@ class Stage:
     # Faults
 
     def inject(self, fault: Fault) -> None:
-        """Let it happen, and write it down with the time until when it may keep anybody from going on."""
+        """Let it happen, and write down until when it may keep anybody from going on."""
         at, pid = time.monotonic(), 0
         known: dict[str, Any] = {}
         freezes_process = fault.kind == "freeze" and fault.pick * 10 % 1 < PROCESSES

@@ -20,8 +20,8 @@ PERMITS: Final = {"permits": 2, "permit": 1}
 ROWS: Final = 3
 
 FAULTS: Final = (
-    "kill", "stop", "lose", "keep losing", "cut", "late", "hold back", "part", "pause", "flush scripts",
-    "disconnect", "restart", "force", "cancel",
+    "kill", "stop", "lose", "keep losing", "cut", "late", "hold back", "part", "pause",
+    "flush scripts", "disconnect", "restart", "force", "cancel",
 )  # fmt: skip
 """What may go wrong while all promises stand; see `injection`."""
 
@@ -287,7 +287,7 @@ def _with_less_to_do(units: tuple[Unit, ...]) -> Iterator[tuple[Unit, ...]]:
 
 
 def _without_parts(parts: tuple[Part, ...], least: int = 1) -> Iterator[tuple[Part, ...]]:
-    """Yield `parts` without all, without either half, and without each one, but for `least` of them."""
+    """Yield `parts` without all, either half, and each one, but never less than `least`."""
     seen = {len(parts): {parts}}
     halves = (parts[:least], parts[: len(parts) // 2], parts[len(parts) // 2 :])
     singles = (parts[:place] + parts[place + 1 :] for place in range(len(parts)))

@@ -1,4 +1,4 @@
-"""One run of one plan: processes, faults and a witness; then the books are closed, and the checker reads them."""
+"""One run of one plan: processes, faults and a witness; then the checker reads the books."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _close(stage: Stage) -> None:
 
 
 def _is_had(lock: str) -> bool:
-    """Whether anybody can have the lock, once all leases have ended; the dead leave its line then."""
+    """Whether the lock can be had once all leases have ended; the dead leave its line then."""
     try:
         hold = Lock(lock).acquire(wait=LEASE)
     except LockError:

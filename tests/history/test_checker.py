@@ -37,7 +37,7 @@ def section(
 
 
 def line(*events: tuple[str, str]) -> list[Event]:
-    """What a witness saw of the line of one lock, in the server's order; whose token begins with "up" upgrades."""
+    """What a witness saw of a lock's line, in the server's order; tokens "up..." upgrade."""
     return [
         event(what, at, lock="x", token=token, upgrades=token.startswith("up"))
         for at, (what, token) in enumerate(events)
@@ -212,7 +212,9 @@ BAD = {
         *section("b", 1, 2.1, 3, 10, adopted=True),
         event("remains", 9, lock="x", holders=[8], waiters=[]),
     ],
-    "left behind: [] hold it and [8] wait": [event("remains", 9, lock="x", holders=[], waiters=[8])],
+    "left behind: [] hold it and [8] wait": [
+        event("remains", 9, lock="x", holders=[], waiters=[8]),
+    ],
     "left behind": [event("left", 9, text="x is still held")],
     "broken": [event("broken", 9, text="a nested hold has another token")],
     "overlap: replicated": [

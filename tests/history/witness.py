@@ -1,4 +1,4 @@
-"""What the server does, seen from outside: who joins its lines, leaves them and is granted, and what is free.
+"""What the server does, seen from outside: its lines, its grants, and what is free.
 
 `MONITOR` shows each command of each script in the order in which the server ran it, which no client
 can see. What a lock's hash contains, `redis_locks/scripts/_lock.lua` says.
@@ -30,7 +30,7 @@ PERIOD = 0.1
 
 
 class Witness:
-    """Writes down what happens on a server while its block lasts; of a cluster, only what is free."""
+    """Writes down what a server does while the block lasts; of a cluster, only what is free."""
 
     def __init__(self, server: Server, note: Log) -> None:
         self._server = server
@@ -73,7 +73,7 @@ class Witness:
                 lines.see(words, in_script=heard[1] == b"lua")
 
     def _look(self) -> None:
-        """Write down for each lock whether anybody holds it and who waits for nothing else, when that has changed."""
+        """Write down for each lock whether it is held, and who waits for it only, on a change."""
         known: dict[str, Any] = {}
         while not self._over.wait(PERIOD):
             at = time.monotonic()
@@ -99,7 +99,7 @@ class Witness:
 
 
 def _blocked(locks: list[inspection.LockInfo]) -> set[str]:
-    """Return the waiters that wait for a lock that is held, or stand behind one that does: a set stands in many lines."""
+    """Return the waiters for a held lock and those behind them: a set stands in many lines."""
     lines = [[waiter.token for waiter in info.waiters] for info in locks]
     blocked = {waiter.token for info in locks if info.holders for waiter in info.waiters}
     while True:

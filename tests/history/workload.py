@@ -32,7 +32,7 @@ RETURNS = 20.0
 
 
 class Log:
-    """Where a process writes down what happens, at once, so that a killed one has said everything."""
+    """Where a process writes what happens, at once, so that a killed one has said it all."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -43,7 +43,7 @@ class Log:
 
 
 def configure(url: str, server: str, folder: Path, plan: Plan) -> None:
-    """Set this process up: Django, a database with rows to lock, and locks at `url`, a way to `server`."""
+    """Set up Django, a database with rows to lock, and locks at `url`, a way to `server`."""
     import django
     from django.conf import settings
 
@@ -110,7 +110,7 @@ def prepare(server: str, folder: str, plan: Plan) -> None:
 def work(
     number: int, url: str, server: str, folder: str, plan: Plan, done: list[int], log: str
 ) -> None:
-    """Run the sections of a worker, but for those `done` in each unit before; the main function of a process."""
+    """Run a worker's sections, but for those `done` in each unit; a process's main function."""
     configure(url, server, Path(folder), plan)
     note, worker = Log(Path(log)), plan.workers[number]
     units = [
@@ -354,7 +354,7 @@ class Unit(ThreadOrTask):
         await self._call(its, "commit", [("SET", key, str(value + 1))])
 
     async def _number(self, url: str, key: str) -> int:
-        """Return the number at `key`, as soon as the server is there: faults stop it, and this client is none of ours."""
+        """Return the number at `key`, once the server is there: this client is none of ours."""
         from redis.exceptions import ConnectionError as Unreachable
         from redis.exceptions import RedisClusterException
 
