@@ -82,6 +82,13 @@ class Link(Protocol):
     def answer(self) -> Awaitable[Any]:
         """Return what to await for the reply or replies, right after `exchange` returned None."""
 
+    def refusal(self, reply: object) -> Exception | None:
+        """Return what to raise for the reply to a packed call, if that is an error.
+
+        None: it is none, or the server does not know the script, and is to get its text by `call`.
+        After any other error the script may have run in part. Only of a link that `is_direct`.
+        """
+
     @property
     def channel(self) -> str:
         """Where it receives grants."""

@@ -75,6 +75,7 @@ class CallingLink:
     exchange: Any
     exchange_all: Any
     answer: Any
+    refusal: Any
     round_trip: Callable[[bytes, int], Coroutine[Any, Any, list[Any]]]
     message_for: Any
     message_after: Any
@@ -143,12 +144,12 @@ class ServerLink(CallingLink):
         self, error: ErrorReply, script: Script, call: Call, reads: Sequence[bytes]
     ) -> list[Any]:
         """Send the script's text if the server does not know it; raise any other refusal."""
-        if not _unknown_script(error):
-            raise self._refusal(error)
+        if (refusal := self.refusal(error)) is not None:
+            raise refusal
         packet = b"".join((pack_call(script, call, whole=True), *reads))
         replies = await self.round_trip(packet, 1 + len(reads))
-        if isinstance(replies[0], ErrorReply):
-            raise self._refusal(replies[0])
+        if (refusal := self.refusal(replies[0])) is not None:
+            raise refusal
         return replies
 
     async def read(
@@ -166,11 +167,12 @@ class ServerLink(CallingLink):
             replies = await self.round_trip(b"".join(packed), len(packed)) if packed else []
             if not any(map(_unknown_script, replies)):
                 break
-        return [
-            self._refusal(reply) if isinstance(reply, ErrorReply) else reply for reply in replies
-        ]
+        return [self.refusal(reply) or reply for reply in replies]
 
-    def _refusal(self, reply: ErrorReply) -> Exception:
+    def refusal(self, reply: object) -> Exception | None:
+        """Return what to raise for an error reply, but that a script is unknown; see `Link`."""
+        if not isinstance(reply, ErrorReply) or _unknown_script(reply):
+            return None
         error = reply_error(reply, self.endpoint)
         if isinstance(error, Demoted):
             self.fail(error)

@@ -17,7 +17,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link, run_blocking
-from redis_locks.exceptions import LockError
+from redis_locks.exceptions import LockBackendError, LockError
 from redis_locks.locks import commits, conversions, moves, releases
 from redis_locks.locks.contention import not_available
 from redis_locks.locks.entries import begin, begin_async
@@ -527,7 +527,7 @@ class Hold:
         if ends and lease.outage is not UNGUARDED:
             last = self.last_moment or monotonic() + self.backend.release_timeout
             self.last_moment = self.last_moment if begun is None else 0.0  # each try has its own
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, Answer | LockBackendError):
                 answer = await lease.answer_to_end(driver, answer)
             if answer is not YES:
                 was_held = await releases.end_for_good(
@@ -535,6 +535,7 @@ class Hold:
                     repeated=repeated or answer is UNHEARD,
                     was_lost=was_lost,
                     last=last,
+                    refused=answer if isinstance(answer, LockBackendError) else None,
                 )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it

@@ -27,7 +27,7 @@ logger = logging.getLogger("redis_locks")
 
 T = TypeVar("T")
 
-Begun = Answer | Link | None
+Begun = Answer | LockBackendError | Link | None
 """What the usual way to end a hold came to: the answer, or the link on which it is to come; None:
 nothing was asked.
 """
@@ -147,6 +147,7 @@ async def end_for_good(
     repeated: bool,
     was_lost: bool,
     last: float,
+    refused: LockBackendError | None,
 ) -> bool:
     """End a hold by `end_on`, however often connections break.
 
@@ -155,8 +156,11 @@ async def end_for_good(
     as one.
 
     `repeated`: whether that was tried before. `was_lost`: whether its lease had ended before that.
+    `refused`: how the server refused that, perhaps half-way; then it is not asked here.
     """
     try:
+        if refused is not None:
+            raise refused
         within = last - monotonic()
         held, again = await persist(driver, end_on, lease.deadline, lock=lease.name, within=within)
     except LockBackendError as error:

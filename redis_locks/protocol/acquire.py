@@ -248,16 +248,13 @@ class LockWait:
         return won
 
     async def _go_on(self) -> Won | Refused | None:
-        """Go on after the first question.
-
-        An error of the server's, which may not know the script, is no answer.
-        """
+        """Go on after the first question."""
         link, first, self._first = self.link, self._first, None
         assert link is not None and first is not None  # noqa: S101, PT018 - see `run`
         reply, sent = first
         if isinstance(reply, Silence):
             return await self._go_on_after(reply, link, sent)
-        if isinstance(reply, ErrorReply):
+        if isinstance(reply, ErrorReply) and (reply := link.refusal(reply)) is None:
             return None
         try:
             if isinstance(reply, BaseException):

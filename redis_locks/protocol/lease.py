@@ -595,10 +595,10 @@ class Lease:
 
     # How it is released
 
-    def ask_to_end(self, driver: Driver) -> Answer | Link:
+    def ask_to_end(self, driver: Driver) -> Answer | LockBackendError | Link:
         """Ask once to end it; return the answer, or the link on which it is to come.
 
-        See `answer_to_end`.
+        A refusal is an answer. See `answer_to_end`.
         """
         link = driver.take()
         if link is None:
@@ -614,7 +614,7 @@ class Lease:
             return YES
         return self._without_end(driver, link, reply)
 
-    async def answer_to_end(self, driver: Driver, link: Link) -> Answer:
+    async def answer_to_end(self, driver: Driver, link: Link) -> Answer | LockBackendError:
         """Wait for the answer to `ask_to_end`."""
         try:
             reply = await link.answer()
@@ -625,13 +625,16 @@ class Lease:
             return YES
         return self._without_end(driver, link, reply)
 
-    def _without_end(self, driver: Driver, link: Link, reply: object) -> Answer:
+    def _without_end(self, driver: Driver, link: Link, reply: object) -> Answer | LockBackendError:
         """Give the link back, and return what `reply` says that is not that the lease has ended.
 
         `reply` may be an error.
         """
-        answer = UNHEARD
-        if type(reply) is ErrorReply or reply == f"{self.token} 0".encode():
+        answer: Answer | LockBackendError = UNHEARD
+        if type(reply) is ErrorReply:
+            refusal = link.refusal(reply)
+            answer = refusal if isinstance(refusal, LockBackendError) else NO
+        elif reply == f"{self.token} 0".encode():
             answer = NO
         elif isinstance(reply, LinkBroken):
             driver.drop_idle()

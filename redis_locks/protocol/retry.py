@@ -173,6 +173,8 @@ async def ask_once(driver: Driver, packet: bytes, token: str) -> bytes | None:
     """Return the reply to a packed call for a token, asked on an idle link.
 
     None: ask by `persist`, as nothing is known.
+
+    Raises LockBackendError for a refusal, after which the call may have run in part.
     """
     link = driver.take()
     if link is None:
@@ -185,6 +187,8 @@ async def ask_once(driver: Driver, packet: bytes, token: str) -> bytes | None:
             return reply
         if type(reply) is not ErrorReply:
             link.disconnect()  # out of step
+        elif (refusal := link.refusal(reply)) is not None:
+            raise refusal
     except LinkBroken:
         driver.drop_idle()
     finally:

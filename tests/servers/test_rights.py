@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +221,48 @@ def test_a_missing_right_is_an_error_that_names_it_and_the_fix(
     assert re.search(named, str(caught.value))
     assert "manage.py locks doctor" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.fixture
+def losing(own_server: EmbeddedServer) -> Iterator[tuple[str, Callable[[str], object]]]:
+    """The address of a user with all rights, and what takes the right to a command from them."""
+    url = user_url(own_server, "+@all", "~*", "&*", name="losing")
+    with own_server.client() as admin:
+        yield url, lambda right: admin.execute_command("ACL", "SETUSER", "losing", f"-{right}")
+
+
+@pytest.mark.parametrize("right", ["publish", "zadd"])
+def test_a_right_that_a_release_lacks_half_way_is_named(
+    world: World,
+    losing: tuple[str, Callable[[str], object]],
+    own_server: EmbeddedServer,
+    name: str,
+    right: str,
+) -> None:
+    """The script has freed the lock when it is refused: so the hold is not lost."""
+    url, lose = losing
+    hold = held(world, Lock(name, using=url))
+    waiter = Threads().start(Lock(name, using=own_server.url, wait=20).acquire)
+    with own_server.client() as admin:
+        Observer(admin).until_waiters(name, 1)
+    lose(right)
+    with pytest.raises(LockBackendError, match="denies our user a right"):
+        world.release(hold)
+    waiter.result(20).release()
+
+
+@pytest.mark.parametrize("right", ["hincrby", "hset"])
+def test_a_right_that_an_acquire_lacks_half_way_is_named(
+    world: World, losing: tuple[str, Callable[[str], object]], name: str, right: str
+) -> None:
+    url, lose = losing
+    shared = Lock(name, mode="shared", using=url)
+    hold = held(world, shared)
+    lose(right)
+    with pytest.raises(LockBackendError, match="denies our user a right"):
+        world.acquire(shared)
+    with pytest.raises(LockBackendError, match="denies our user a right"):
+        world.release(hold)
 
 
 def server_time(client: redis.Redis) -> float:
