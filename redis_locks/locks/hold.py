@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 from django.core.exceptions import SynchronousOnlyOperation
 
@@ -644,6 +644,14 @@ class Hold:
             return  # what it was nested with goes on
         self.released = True  # who still refers to it hears of that
         releases.end_in_background(self.backend.driver, lease, None if is_asking else self.end_on)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        msg = (
+            f"A hold cannot be copied or pickled: lock {self.name!r} would be released twice. "
+            "Pass the hold itself to other code of this process, and the text of detach() to "
+            "another process"
+        )
+        raise TypeError(msg)
 
     def __del__(self) -> None:
         # One whose making was interrupted has no lease.

@@ -1,4 +1,7 @@
-"""A lock is a description: a copy or pickle of one with open blocks is one that nobody entered."""
+"""A lock is a description: a copy or pickle of one with open blocks is one that nobody entered.
+
+A hold is one possession, of which there is no copy.
+"""
 
 from __future__ import annotations
 
@@ -55,3 +58,14 @@ def test_a_copy_made_inside_an_async_block_is_a_lock_at_rest(
 async def enter(lock: Any) -> None:
     async with lock:
         pass
+
+
+@MADE
+@COPIED
+def test_a_hold_is_neither_copied_nor_pickled(
+    make: Callable[[str], Any], copied: Callable[[Any], Any], name: str
+) -> None:
+    with make(name) as hold:
+        with pytest.raises(TypeError, match=f"{name}.*detach"):
+            copied(hold)
+        hold.check()
