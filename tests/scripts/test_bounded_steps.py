@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.scripts.bench import Bench
@@ -100,6 +102,49 @@ def test_waiters_of_two_locks_that_died_are_worked_off(bench: Bench) -> None:
     assert 1 < asked <= 300 / 40
     bench.release(f"me{asked}", names=pair)
     assert bench.is_idle(*pair)
+
+
+def a_pair_behind_places_that_were_left(bench: Bench, left: int, *before: str) -> Any:
+    """Let a waiter want this lock and another, where so many before it have left their places.
+
+    Return what it listens to. Of those `left`, some 1,000 are passed over at once.
+    """
+    other = f"{bench.name}-other"
+    bench.acquire("a")
+    bench.acquire("b", names=(other,))
+    gone = [f"gone{place}.1" for place in range(left)]
+    for token in ("first", *gone):
+        bench.acquire(token, wait=-1, names=(other,))
+    for token in before:
+        bench.stand(token, names=(other,))
+    listener = bench.stand("pair", names=(bench.name, other))
+    for token in (*gone, "first"):
+        bench.abandon(token, names=(other,))
+    bench.drop_holder(other)
+    return listener
+
+
+def test_a_waiter_of_two_locks_asks_again_where_too_many_have_left_one_of_them(
+    bench: Bench,
+) -> None:
+    listener = a_pair_behind_places_that_were_left(bench, 2 * MANY)
+    bench.release("a")
+    told = bench.heard(listener)
+    assert told
+    assert ["pair", ASK_AGAIN] == told[:2]
+    pair = (bench.name, f"{bench.name}-other")
+    asked = 1
+    while bench.acquire("pair", wait=-1, listener="pair", names=pair)[0] != "1":
+        asked += 1
+    assert asked <= MANY / 150
+
+
+def test_a_waiter_of_two_locks_is_not_asked_where_another_stands_behind_those_who_left(
+    bench: Bench,
+) -> None:
+    listener = a_pair_behind_places_that_were_left(bench, MANY, "before")
+    bench.release("a")
+    assert bench.heard(listener) is None
 
 
 def test_places_that_many_have_left_are_passed_over(bench: Bench) -> None:
