@@ -48,6 +48,10 @@ class Attempt(Hold):
     """
 
     ends_plainly = False
+    _around: Attempt | None = None
+    """What was current before this attempt."""
+    _has_ended = False
+    """Whether its block has ended; an interrupt may have kept it current."""
 
     def __init__(self, backend: Backend, lease: Lease, terms: JobTerms, events: RunEvents) -> None:
         super().__init__(backend, lease)
@@ -81,6 +85,8 @@ class Attempt(Hold):
             LockNotHeld: No such function runs. A block has its attempt from ``as``.
         """
         current = _current.get()
+        while current is not None and current._has_ended:  # noqa: SLF001 - an attempt
+            current = current._around  # noqa: SLF001
         if current is None:
             msg = "no function decorated with run_once runs here; a block has its attempt from `as`"
             raise LockNotHeld(msg)
@@ -89,12 +95,12 @@ class Attempt(Hold):
     @contextmanager
     def as_current(self) -> Iterator[None]:
         """Make this attempt the one that `current` returns."""
-        before = _current.get()
+        self._around = _current.get()
         try:
             _current.set(self)
             yield
         finally:
-            _current.set(before)
+            _current.set(self._around)
 
     def done(self, result: Any = None) -> Any:
         """Record that the job is done, release the lock, and return the result.
@@ -203,7 +209,11 @@ class Attempt(Hold):
         return None
 
     def _concludes(self, error: BaseException | None) -> bool:
-        """Pass a verdict if there is none; False if the end of the attempt has failed already."""
+        """Pass a verdict at the end of the block, if there is none.
+
+        Return False if the end of the attempt has failed already.
+        """
+        self._has_ended = True
         if self._failure is not None and error is self._failure:
             return False
         if self._verdict is None:
@@ -262,6 +272,7 @@ class Attempt(Hold):
 
         An interrupt kept its block from doing that, but the transactions may go on.
         """
+        self._has_ended = True
         try:
             self._keep()
         except TransactionManagementError as refused:

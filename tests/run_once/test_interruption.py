@@ -11,7 +11,7 @@ from contextvars import copy_context
 import pytest
 from django.db import connection, transaction
 
-from redis_locks import run_once
+from redis_locks import Attempt, LockNotHeld, run_once
 from tests.elsewhere import in_thread
 from tests.ledger.models import DoneJob
 from tests.run_once.world import AsyncWorkers, BlockingWorkers, Records, begun
@@ -134,14 +134,17 @@ def recorded(name: str) -> None: ...
 def test_no_interrupt_leaves_an_attempt_that_is_renewed_and_another_may_begin_at_once(
     work: Callable[[str], object], step: int, name: str
 ) -> None:
-    names = [name]
+    names, contexts = [name], [copy_context()]
 
     def run() -> None:
         names.append(f"{name}:{len(names)}")
-        copy_context().run(work, names[-1])  # which may keep what was current
+        contexts[:] = [copy_context()]  # which may keep what was current
+        contexts[0].run(work, names[-1])
 
     def check(where: str) -> None:
         end_left_transaction()
+        with pytest.raises(LockNotHeld):
+            contexts[0].run(Attempt.current)
         assert 0 == renewed(names[-1]) == open_here(names[-1]), where
         until_background_is_done()
         assert "running" != run_once(names[-1]).status().state, where
