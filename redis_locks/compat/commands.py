@@ -34,7 +34,7 @@ class CompatRequest(NamedTuple):
 
 
 async def acquire(request: CompatRequest, channel: bytes, *, stay: bool) -> int:
-    """Return GRANTED, or the place in the queue, from 1. Without `stay`, leave the queue."""
+    """Return GRANTED, or the place in the queue, from 1. Without `stay`, give up."""
     _, _, token, waiter, timeout_ms = request
     argv = (token, waiter, timeout_ms, channel, b"1" if stay else b"0")
     return await _run(request.client, ACQUIRE, request.keys, argv)

@@ -103,7 +103,7 @@ class _Queueing:
                 self.local.token = request.token
         except BaseException:
             self.local.token = before
-            await waiters.abandon(driver, request)
+            await waiters.give_up(driver, request)
             raise
         return acquired
 

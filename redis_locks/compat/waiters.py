@@ -27,7 +27,7 @@ async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sl
     """Acquire, waiting up to `wait` seconds (0: not at all, None: for ever).
 
     `sleep` shortens the pause between two questions, down to 10 ms. Whatever it raises, and
-    whatever keeps the caller from taking note of the lock: call `abandon` then.
+    whatever keeps the caller from taking note of the lock: call `give_up` then.
     """
     until = float("inf") if wait is None else monotonic() + wait
     poll = min(max(sleep, _SHORTEST_POLL), POLL)
@@ -35,7 +35,7 @@ async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sl
     try:
         while True:
             stay = monotonic() < until
-            # Finished even if the caller is cancelled, because an abandoned command may run later.
+            # Finished even if the caller is cancelled: a command that was broken off may run later.
             place = await driver.finish(commands.acquire(request, subscription.channel, stay=stay))
             if place == GRANTED or not stay:
                 return place == GRANTED
@@ -48,14 +48,14 @@ async def acquire(driver: Driver, request: CompatRequest, wait: float | None, sl
         subscription.close()
 
 
-async def abandon(driver: Driver, request: CompatRequest) -> None:
+async def give_up(driver: Driver, request: CompatRequest) -> None:
     """Leave neither a hold nor a place in the queue behind, if the server can still be reached."""
     with suppress(*server_errors()):
-        await driver.finish(_abandon(request))
+        await driver.finish(_give_up(request))
 
 
-async def _abandon(request: CompatRequest) -> None:
-    """Leave the queue, and release the lock if it was granted meanwhile."""
+async def _give_up(request: CompatRequest) -> None:
+    """Give up the place, and release the lock if it was granted meanwhile."""
     if await commands.acquire(request, NOBODY, stay=False) == GRANTED:
         await commands.release(request.client, request.keys, request.token)
 

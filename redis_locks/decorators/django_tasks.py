@@ -74,7 +74,7 @@ class Queue:
     def blocking(self, function: Function) -> Function:
         """Return `function` for a worker's thread.
 
-        It gives up its message's lock as it begins or ends.
+        It releases its message's lock as it begins or ends.
         """
 
         @functools.wraps(function)

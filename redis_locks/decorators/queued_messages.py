@@ -195,7 +195,7 @@ class Message(NamedTuple):
 
 
 class QueuedRun:
-    """A task that runs, and its message's lock: given up, or held and renewed.
+    """A task that runs, and its message's lock: released, or held and renewed.
 
     Never keeps the task from running: that was promised when it was queued.
     """
@@ -205,12 +205,12 @@ class QueuedRun:
         self._leases: list[Lease] = []
         """What is renewed: the message's, and that of the run."""
         self._tokens = [message.token]
-        """What is given up in the end."""
+        """What is released in the end."""
         self._is_over = False
-        """Whether there is nothing to give up, or not by this run."""
+        """Whether there is nothing to release, or not by this run."""
 
     async def begin(self, side: Side) -> None:
-        """Give the lock up, or share it until `end`."""
+        """Release the lock, or share it until `end`."""
         message = self.message
         if message.rule.until == "start":
             await self._cool_down(side)

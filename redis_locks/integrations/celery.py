@@ -110,7 +110,7 @@ class UniqueTask(DjangoTask):  # type: ignore[misc]  # Celery has no types
         return result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the task; from a message, give up its lock as it begins or ends."""
+        """Run the task; from a message, release its lock as it begins or ends."""
         unique, request = self.unique, self.request
         name = _name_in(request)
         direct = request.called_directly or hasattr(request, _RUN)
@@ -168,7 +168,7 @@ def _name_in(request: Any) -> str | None:
 
 
 def _make_room(*, sender: Any, request: Any, **_: object) -> None:
-    """Give up the lock of a message that was revoked or has expired."""
+    """Release the lock of a message that was revoked or has expired."""
     if not isinstance(sender, UniqueTask) or sender.unique is None:
         return
     name = _name_in(request)

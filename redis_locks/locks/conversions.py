@@ -84,7 +84,7 @@ async def _upgrade(
             until = monotonic() + lease.lease_ms / 1000
             driver.background.add(partial(_take_back, lease, request), until)
         if isinstance(outcome, Won) and lease.token != token:
-            await acquire.abandon(driver, request)
+            await acquire.give_up(driver, request)
         raise
     return None
 
@@ -94,7 +94,7 @@ async def _take_back(lease: Lease, request: Request, link: Link) -> None:
 
     Take back the hold, too, if it was released as what it was before.
     """
-    await store.abandon(link, request)
+    await store.give_up(link, request)
     if not lease.is_open:
         lease.end_by_upgrade()  # the release, which may come after this, has not lost it
         await end(link, lease, stays_closed=True)

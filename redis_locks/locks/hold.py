@@ -226,7 +226,7 @@ class Hold:
             if left is not None:
                 run_blocking(left)
         except BaseException:
-            releases.give_up(self.releaser, here_of(self.backend.driver))
+            releases.stop_releasing(self.releaser, here_of(self.backend.driver))
             raise
 
     async def arelease(self) -> None:
@@ -485,7 +485,7 @@ class Hold:
                     await driver.finish(self.release_on(driver))
                 raise
         finally:
-            releases.give_up(releaser, here)
+            releases.stop_releasing(releaser, here)
 
     async def extend_on(self, driver: Driver, milliseconds: int) -> None:
         """Make the lease last so long from now at least; see `extend`."""

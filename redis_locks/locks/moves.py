@@ -119,7 +119,7 @@ async def _move_back(
     async def move_back(link: Link) -> None:
         await store.adopt(link, lease.request, transit.token)
         if transit.broken_off:
-            await store.abandon(link, transit)  # or a late question might detach it
+            await store.give_up(link, transit)  # or a late question might detach it
 
     async def move_back_later(link: Link) -> None:
         await move_back(link)
@@ -219,7 +219,7 @@ async def adopted(
         with suppress(LockError):  # it may or may not have been adopted
             await driver.finish(hold.release_on(driver))
         if lease.request.broken_off:
-            await acquire.abandon(driver, lease.request)  # or a late question might adopt it
+            await acquire.give_up(driver, lease.request)  # or a late question might adopt it
         raise
     msg = f"Lock {hold.name!r} cannot be adopted: it was adopted already, or its lease ended"
     raise LockLost(msg)
@@ -229,4 +229,4 @@ async def _let_go(lease: Lease, link: Link) -> None:
     """Release what may or may not have been adopted; a late question does not adopt it either."""
     await store.release(link, lease.keys, lease.token)
     if lease.request.broken_off:
-        await store.abandon(link, lease.request)
+        await store.give_up(link, lease.request)

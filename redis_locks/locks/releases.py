@@ -38,7 +38,7 @@ def here_of(driver: Driver) -> Any:
     return (current_task() if driver.suspends else None) or get_ident()
 
 
-def give_up(releaser: dict[Literal["first"], Any], here: Any) -> None:
+def stop_releasing(releaser: dict[Literal["first"], Any], here: Any) -> None:
     """Let others release, if this thread or task was the one that does."""
     if releaser.get("first") == here:
         releaser.clear()
@@ -85,7 +85,7 @@ def end_in_background(
         # It may wait in the queue, or hold the lock without having heard of it.
         lease.request.break_off(KeyboardInterrupt())
         end, until = (
-            partial(store.abandon, request=lease.request),
+            partial(store.give_up, request=lease.request),
             monotonic() + lease.lease_ms / 1000,
         )
     ends = driver.background is not None and driver.background.add(end, until)

@@ -114,14 +114,14 @@ async def acquire(
     return await LockWait(driver, request, wait, patience, since).run()
 
 
-async def abandon(driver: Driver, request: Request, *, in_bulk: bool = False) -> None:
+async def give_up(driver: Driver, request: Request, *, in_bulk: bool = False) -> None:
     """Take back what was asked for, or won, for a caller interrupted before it could use it.
 
     `in_bulk`: whether it was asked for on a link for large replies, though it has no reads.
     """
     waiter = LockWait(driver, request, 0)
     waiter.sent, waiter.in_bulk = True, waiter.in_bulk or in_bulk
-    await waiter.abandon()
+    await waiter.give_up()
 
 
 def _wait(names: list[str], mode: str, who: str, where: str, **_: object) -> Wait:
@@ -152,14 +152,14 @@ class LockWait:
         in_bulk: Whether it asks on the link for large replies.
         sent: Whether anything was sent.
         queued: Whether it may stand in the queue.
-        abandoned_in_vain: Whether it was to leave the queue, and the server did not answer.
+        gave_up_in_vain: Whether it gave up, and the server did not answer.
         uncontended: Whether contention has not been told yet.
         own: What the log is to say of a hold of its caller's, for which it waits.
         wait_ms: For how long to stand in the queue when it asks first, as `store.acquire` takes it.
     """
 
     link: Link | None = None
-    sent = queued = abandoned_in_vain = _is_silent = False
+    sent = queued = gave_up_in_vain = _is_silent = False
     uncontended = True
     _told = _heeded = False
     own = ""
@@ -226,7 +226,7 @@ class LockWait:
                     await self.reconnect(error)
             self.close()  # here, so that an interrupt meanwhile takes back what was won
         except BaseException as error:
-            await self.abandon()
+            await self.give_up()
             if isinstance(error, DeadlockDetected):
                 await lock_events.tell_deadlock(
                     self.driver, self.request, error, wait=self.wait, waited=self.waited()
@@ -394,7 +394,7 @@ class LockWait:
                 won = self.won_by(granted, reply, sent)
         if won is None:
             if self._left(monotonic()) <= 0:
-                return await self.leave()
+                return await self.ask_to_give_up()
         else:
             won = won._replace(read=await self.in_time(self._read(link)))
         return won
@@ -537,7 +537,7 @@ class LockWait:
         keys = [key for lease in leases for key in lease.keys[1:]]
         return keys if len(keys) <= _MOST_KEYS else None
 
-    async def abandon(self) -> None:
+    async def give_up(self) -> None:
         """Take back what was asked for, if anything was, and give the link back.
 
         Doing it again does nothing.
@@ -546,7 +546,7 @@ class LockWait:
         """
         try:
             if self.sent:
-                await self._abandon()
+                await self._give_up()
                 self.sent = False  # not if that is interrupted: it is done again
         except RecursionError:
             self._leave_to_background()  # which has a stack of its own
@@ -554,11 +554,11 @@ class LockWait:
         finally:
             self.close()
 
-    async def _abandon(self) -> None:
+    async def _give_up(self) -> None:
         with suppress(LockBackendError, LinkBroken):
-            if not (self.abandoned_in_vain or self._is_silent):  # it has cost its time
-                with suppress(LockLost):  # an upgrade: it left, and has nothing to go back to
-                    await self.driver.finish(self.leave())
+            if not (self.gave_up_in_vain or self._is_silent):  # it has cost its time
+                with suppress(LockLost):  # an upgrade: it gave up, and has nothing to go back to
+                    await self.driver.finish(self.ask_to_give_up())
                 return
         self._leave_to_background()
 
@@ -568,10 +568,10 @@ class LockWait:
         if not self.request.reused and self.driver.background is not None:
             request = self.request
             until = monotonic() + request.lease_ms / 1000
-            self.driver.background.add(lambda link: store.abandon(link, request), until)
+            self.driver.background.add(lambda link: store.give_up(link, request), until)
 
-    async def leave(self) -> Refused:
-        """Leave the queue, on a new link if need be; return the holder of the lock.
+    async def ask_to_give_up(self) -> Refused:
+        """Ask the server to end this wait, on a new link if need be; return the holder of the lock.
 
         Raises:
             LockBackendError: The server did not answer in the time of the call, or refused.
@@ -581,28 +581,28 @@ class LockWait:
         until, at_least = now + self.request.lease_ms / 1000, now + _SNAG
         if self.link is not None:
             try:
-                return await self.in_time(self._leave(self.link))
+                return await self.in_time(self._ask_to_give_up(self.link))
             except LinkBroken:
                 self.close(broken=True)
         try:
             refused, _ = await persist(
-                *(self.driver, self._leave, until),
+                *(self.driver, self._ask_to_give_up, until),
                 unreachable_until=at_least,
                 lock=self.request.name,
                 within=min(now + self.driver.reply_timeout, self._ends) - monotonic(),
                 ends=self._at_last,
             )
         except LockBackendError:
-            self.abandoned_in_vain = True
+            self.gave_up_in_vain = True
             raise
         return refused
 
-    async def _leave(self, link: Link) -> Refused:
+    async def _ask_to_give_up(self, link: Link) -> Refused:
         asked = await self._bulk_of(link) if self.in_bulk else link
-        return await store.abandon(asked, self.request)
+        return await store.give_up(asked, self.request)
 
     def disconnect(self) -> None:
-        """Give up the link, so that a place that we could not leave is skipped.
+        """Close the link, so that a place that we could not give up is skipped.
 
         Then no process hears of its grant.
         """

@@ -478,7 +478,7 @@ class Lease:
             if not is_told:
                 await self.tell_acquired(driver, wait)
         except BaseException as error:
-            await self._abandon(hold, waiter or self._asked_on(driver, question, error))
+            await self._give_up(hold, waiter or self._asked_on(driver, question, error))
             raise
         return outcome
 
@@ -552,7 +552,7 @@ class Lease:
             if lock_events.observer.count_hold("acquired", self.waited, self):
                 await self.tell_acquired(driver, 0)
         except BaseException:
-            await self._abandon(hold, LockWait(driver, self.request, 0, first=(None, 0.0)))
+            await self._give_up(hold, LockWait(driver, self.request, 0, first=(None, 0.0)))
             raise
 
     def asked(self, driver: Driver) -> Request:  # noqa: ARG002 - for subclasses
@@ -572,12 +572,12 @@ class Lease:
         self.win(won.deadline, won.fencing_token, won.since, won.waited)
         return await self.confirmed(driver, won.read)
 
-    async def _abandon(self, hold: object, waiter: LockWait) -> None:
+    async def _give_up(self, hold: object, waiter: LockWait) -> None:
         """Give up what was asked for, or won."""
         if not self.leave(hold):
             # A receiver that was told has taken it again.
             self.lose("its acquire was interrupted")
-        await waiter.abandon()
+        await waiter.give_up()
 
     async def tell_acquired(self, driver: Driver, wait: float | None) -> None:
         """Tell that a hold began.

@@ -447,14 +447,14 @@ async def downgrade(link: Link, keys: Keys, token: str) -> bool:
     return echoed(reply, token, 1)[1] == "1"
 
 
-async def abandon(link: Link, request: Request) -> Refused:
-    """Leave the queue, and hand on what was granted meanwhile; return who holds the lock now.
+async def give_up(link: Link, request: Request) -> Refused:
+    """Give up, and hand on what was granted meanwhile; return who holds the lock now.
 
     Raises LockLost for an upgrade whose shared hold is lost.
     """
     token = request.token
     words = argv(token, request.mode) + number_of(request)
-    (reply,) = await link.call(scripts.ABANDON, (request.keys, words))
+    (reply,) = await link.call(scripts.GIVE_UP, (request.keys, words))
     _, *said = echoed(reply, token, 3)
     _require_shared(said[0])
     return _refused(*said)

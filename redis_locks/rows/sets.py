@@ -146,7 +146,7 @@ async def _take(
         (granted, found), _ = await persist(driver, take, monotonic() + _PATIENCE, ends=at_last())
     except BaseException:
         if sent:
-            await acquire.abandon(driver, request)
+            await acquire.give_up(driver, request)
         asking.lease.leave(asking)
         raise
     if granted is None:

@@ -172,7 +172,7 @@ class Job(NamedTuple):
             # Interrupted before the caller got the attempt: end it here, else it would warn that it
             # was dropped without release.
             lease.leave(attempt)
-            await acquire.abandon(side.driver, lease.request)
+            await acquire.give_up(side.driver, lease.request)
             await side.driver.finish(tell_end(side.driver, lease))
             raise
         if attempt.is_lost:
@@ -251,7 +251,7 @@ async def begin(
     except BaseException as error:
         # Unless the server cannot be reached.
         if not isinstance(error.__cause__, Unreachable):
-            await acquire.abandon(driver, request, in_bulk=True)
+            await acquire.give_up(driver, request, in_bulk=True)
         raise
     return outcome
 

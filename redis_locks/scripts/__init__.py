@@ -119,7 +119,7 @@ def on_cluster(script: Script) -> Script:
 
 ACQUIRE = Script("acquire", repeats=True)
 RELEASE = Script("release")
-ABANDON = Script("abandon")
+GIVE_UP = Script("give_up")
 ADOPT = Script("adopt")
 ALERTS = Script("alerts")
 CANCEL = Script("cancel")

@@ -1,4 +1,4 @@
--- The queue of a lock: who stands first, leaving it, and granting to those whose turn it is.
+-- The queue of a lock: who stands first, how to take a waiter out, and whose turn it is.
 
 --include _messages
 
@@ -13,14 +13,14 @@ local MOST_LOOKED_AT = 20
 
 -- How much of the queues a script works off, so that it never keeps the server for long: so many
 -- waiters are looked at, sets for each of their locks, or PLACES_FOR_ONE times as many places that
--- others have left; and so many locks are granted, or one set. The rest is done at the next
+-- others gave up; and so many locks are granted, or one set. The rest is done at the next
 -- question, and one waiter of each queue is asked to put that: see `leave_rest`.
 local PLACES_FOR_ONE, NAMES_FOR_ONE = 5, 20
 local work, grants = 200 + 4 * #all, 25
--- Whether somebody has left a queue, or a place that was left has been passed over. Where nothing
--- has, it is no use to ask again at once.
+-- Whether a waiter was taken out, or an empty place has been passed over. If neither was, it is
+-- no use to ask again at once.
 local moved = false
--- Whether too many places were left somewhere to find the first waiter.
+-- Whether too many places were empty somewhere to find the first waiter.
 local cut_short = false
 -- Listeners whose connection is closed, as a grant has shown:
 -- all other waiters on it are gone, too.
@@ -104,7 +104,7 @@ local function remove(state, place, waiter)
 end
 
 -- Take a waiter out of the queue of one lock, if it stands there.
-local function leave_line(name, waiter)
+local function take_out_of(name, waiter)
   local state = state_of(name)
   local place = place_of(state, waiter)
   if place then
@@ -114,13 +114,13 @@ local function leave_line(name, waiter)
 end
 
 -- Take a waiter out of the queues of all its locks.
-local function leave(locks, waiter)
+local function take_out(locks, waiter)
   call("HDEL", WAITS, session(waiter))
   if #locks > 1 then
     call("DEL", SET .. waiter)
   end
   for _, name in ipairs(locks) do
-    leave_line(name, waiter)
+    take_out_of(name, waiter)
   end
 end
 
@@ -171,7 +171,7 @@ local function steps_aside(locks, waiter, mode, name)
   for place, each in ipairs(locks) do
     local here = mode_at(mode, place)
     if each == name and is_intent(here) and room(name, here) then
-      leave_line(name, waiter)
+      take_out_of(name, waiter)
       return true
     end
   end
@@ -329,7 +329,7 @@ local function settle(locks, asking)
         call("HDEL", WAITS, session(first))
         remove(state, state.first, first)
       elseif gone then
-        leave(its, first)
+        take_out(its, first)
         work = work - #its
       end
       if not alone and not aside then

@@ -171,23 +171,23 @@ local function lost()
   return false
 end
 
-local function give_up()
+local function drop_all()
   for _, name in ipairs(all) do
     let_go(name, token)
   end
-  leave(all, token)
+  take_out(all, token)
   settle(all)
 end
 
 if upgrade and lost() then
-  give_up()
+  drop_all()
   return token .. " 2"
 end
 
 local function take()
   if upgrade and not first then
     -- It does not wait for those in the queue, but may stand there.
-    leave(all, token)
+    take_out(all, token)
   end
   local fence = next_fence(all, now + lease)
   hold(all, token, fence, mode, lease, listener, who)
@@ -208,7 +208,7 @@ if not first then
   end
   if held > 0 then
     -- Some of the set were taken away meanwhile: all or none.
-    give_up()
+    drop_all()
   end
 end
 
@@ -272,7 +272,7 @@ local function join()
   local joined = earlier and in_line()
   if not joined and not first then
     -- It lost its place in one of the queues, or in all: to the end.
-    leave(all, token)
+    take_out(all, token)
   end
   if not (joined or upgrade) and is_full() then
     return false

@@ -29,7 +29,7 @@ if not claim then
 end
 local _, _, _, _, listener, _, size = string.match(claim, CLAIM)
 local locks = wanted(name, waiter, tonumber(size)) or { name }
-leave(locks, waiter)
+take_out(locks, waiter)
 call("SET", done, token, "PX", CANCELLED_KEPT_MS)
 settle(locks)
 -- No fencing token is below 0.

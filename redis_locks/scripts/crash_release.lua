@@ -19,7 +19,7 @@ local CHANNEL = "^[^\t]*\t[^\t]*\t[^\t]*\t[^\t]*\t(.+)$"
 local MOST_NEAR = 20
 
 -- How many waiters stand between `place` and the nearer end of the queue.
--- Where many waiters have left, it may be more.
+-- Where many waiters gave up, it may be more.
 local function near_an_end(state, place)
   local before = line(state, state.first, MOST_NEAR, math.min(place, state.first + MOST_NEAR) - 1)
   local behind = line(state, math.max(place + 1, state.last - MOST_NEAR + 1), MOST_NEAR)

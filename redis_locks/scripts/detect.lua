@@ -690,7 +690,7 @@ end
 local my_listener = listener_of(me)
 for _, wait in ipairs(circle) do
   if wait ~= me and is_dead(wait) then
-    leave(wait.names, wait.token)
+    take_out(wait.names, wait.token)
     local fence = settle(wait.names)
     if fence then
       -- The caller had waited for that place only. It reads no grant in this reply.
@@ -745,7 +745,7 @@ end
 if #to_look > 0 then
   return nothing_found()
 end
-leave(all, token)
+take_out(all, token)
 settle(all)
 local told = {}
 for place, wait in ipairs(circle) do

@@ -142,7 +142,7 @@ class _Memory(WaitsInPlace):
             statistics.READ: self._read_figures,
             scripts.RELEASE: self._release,
             scripts.FORCE_RELEASE: self._force_release,
-            scripts.ABANDON: self._abandon,
+            scripts.GIVE_UP: self._give_up,
             scripts.DOWNGRADE: self._downgrade,
             scripts.EXTEND: self._extend,
             scripts.TAKE: self._take,
@@ -258,7 +258,7 @@ class _Memory(WaitsInPlace):
         fencing_token = next(self._fencing_tokens) if ended else 0
         return " ".join([token, str(fencing_token), *ended]).encode()
 
-    def _abandon(self, _keys: Keys, token: str, _mode: str) -> bytes:
+    def _give_up(self, _keys: Keys, token: str, _mode: str) -> bytes:
         self._held.pop(token, None)
         return f"{token} {_server_ms()} 0 ".encode()
 

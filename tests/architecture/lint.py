@@ -63,6 +63,7 @@ LAYOUT: Final[dict[str, tuple[int, Callable[[], list[str]]]]] = {
     "tests of behaviour that know internals": (0, internals.known_to_tests_of_behaviour),
     "noqa of SLF001": (10, structure.private_accesses),
     "lines of Lua that are too long": (0, structure.long_lines_of_lua),
+    "lines that say abandon for give up": (0, structure.replaced_words),
     "file names that occur twice": (0, structure.repeated_names),
     # `Lock`: users import ours and that of `compat`, which stands in for redis-py's.
     # The admin's is a model.

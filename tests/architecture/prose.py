@@ -35,6 +35,7 @@ _FORBIDDEN = {
     r"lock owners?|owners? of (the|a) lock": "holder",
     r"watch-?dogs?": "renewal",
     r"stolen": "lost",
+    r"abandon(s|ed|ing)?|(leav(e|es|ing)|left) (the|its) queues?": "give up",
     r"simply|easily|obviously|of course"
     r"|just(?! (after|become|before|been|being|ended|now|taken))": "nothing: leave it out",
     r"(is|was|be|are) (to be )?had|be got": "a verb with an actor",

@@ -56,6 +56,16 @@ def long_lines_of_lua() -> list[str]:
     ]
 
 
+def replaced_words() -> list[str]:
+    """Return the lines of code that say "abandon", where the glossary has "give up"."""
+    return [
+        f"{_named(path)}:{number}"
+        for path in sorted([*PACKAGE.rglob("*.lua"), *PACKAGE.rglob("*.py")])
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if "abandon" in line.lower()
+    ]
+
+
 def private_accesses() -> list[str]:
     """Return the lines that excuse an access to another class's private member."""
     return [

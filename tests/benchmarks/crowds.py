@@ -235,14 +235,14 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.acquire(place.token())
 
 
-@crowd("held by readers: wait for it, and leave")
+@crowd("held by readers: wait for it, and give up")
 def _(place: Place, size: int) -> Question:
     place.come(size, "shared")
 
     def ask() -> None:
         token = place.token()
         place.acquire(token, wait=-1, listener="living")
-        place.run(scripts.ABANDON, token, "exclusive")
+        place.run(scripts.GIVE_UP, token, "exclusive")
 
     return ask
 
@@ -267,14 +267,14 @@ def _(place: Place, size: int) -> Question:
     return ask
 
 
-@crowd("held by readers: an upgrade waits, and leaves")
+@crowd("held by readers: an upgrade waits, and gives up")
 def _(place: Place, size: int) -> Question:
     reader = place.come(size, "shared")[size // 2]
 
     def ask() -> None:
         token = place.token()
         place.acquire(token, f"upgrade:{reader}", -1, "living")
-        place.run(scripts.ABANDON, token, f"upgrade:{reader}")
+        place.run(scripts.GIVE_UP, token, f"upgrade:{reader}")
 
     return ask
 
@@ -330,7 +330,7 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.acquire(place.token())
 
 
-@crowd("waiters in line: wait, ask again, and leave")
+@crowd("waiters in line: wait, ask again, and give up")
 def _(place: Place, size: int) -> Question:
     place.acquire("holder")
     place.come(size, wait=-1, listener="living")
@@ -339,7 +339,7 @@ def _(place: Place, size: int) -> Question:
         token = place.token()
         place.acquire(token, wait=-1, listener="living")
         place.acquire(token, wait=-1, listener="living", first=0)
-        place.run(scripts.ABANDON, token, "exclusive")
+        place.run(scripts.GIVE_UP, token, "exclusive")
 
     return ask
 
@@ -477,7 +477,7 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.ask_compat(place.token())
 
 
-@crowd("compat waiters in line: wait, ask again, and leave")
+@crowd("compat waiters in line: wait, ask again, and give up")
 def _(place: Place, size: int) -> Question:
     place.ask_compat("holder")
     place.come_compat(size, COMPAT_HEARD)
@@ -522,7 +522,7 @@ def _(place: Place, size: int) -> Question:
     return lambda: place.ask_compat("waiter", COMPAT_HEARD, stay=True)
 
 
-@crowd("waiters left from the middle of the line: handed on", times=2, few=3_000)
+@crowd("waiters gave up in the middle of the line: handed on", times=2, few=3_000)
 def _(place: Place, size: int) -> Question:
     place.acquire("holder")
     place.acquire("first", wait=-1, listener="living")
@@ -532,7 +532,7 @@ def _(place: Place, size: int) -> Question:
     for start in range(0, size, _AT_ONCE):
         with place.client.pipeline(transaction=False) as pipeline:
             for token in crowd[start : start + _AT_ONCE]:
-                place.send(pipeline, scripts.ABANDON, (token, "exclusive"), ("hot",))
+                place.send(pipeline, scripts.GIVE_UP, (token, "exclusive"), ("hot",))
             pipeline.execute()
     line = iter(["holder", "first"])
     return lambda: place.run(scripts.RELEASE, next(line))

@@ -279,12 +279,12 @@ def test_a_hold_that_is_released_beside_an_interrupted_upgrade_is_free(
     hold = held(Threads(), Lock(name, mode="shared"))
     other = ReleasedMeanwhile(monkeypatch, hold, interrupts=True)
 
-    async def abandoned(plain: calls.Handler, *given: Any, **options: Any) -> Any:
+    async def given_up(plain: calls.Handler, *given: Any, **options: Any) -> Any:
         reply = await plain(*given, **options)
         other.goes_on.set()
         return reply
 
-    calls.intercept(monkeypatch, "abandon", abandoned)
+    calls.intercept(monkeypatch, "give_up", given_up)
     with pytest.raises(InterruptedError):
         hold.upgrade(wait=0)
     wait([other.release], PATIENCE)  # it may say that the hold is lost

@@ -29,5 +29,5 @@ def test_a_lock_is_not_given_on_while_its_holder_may_believe_in_it(
         early.append(leases.ends_at(hold) - granted)
         successor.release()
         leases.is_over(hold)
-        leases.abandon(hold)
+        leases.desert(hold)
     assert max(early) <= 0

@@ -35,7 +35,7 @@ def fail_over(
             given.append(_acquired(succession, f"{name}:{len(given)}", replicas))
     parting.join()
     for hold in given:
-        leases.abandon(hold)  # its server is about to go
+        leases.desert(hold)  # its server is about to go
     succession.fail_over()
     with succession.client() as client:
         observer = Observer(client)

@@ -68,10 +68,10 @@ class KnownLockWait(LockWait):
             raise Died
         await super().reconnect(*args)
 
-    async def leave(self) -> Refused:
+    async def ask_to_give_up(self) -> Refused:
         if self.dead:
             raise LockBackendError("the dead say nothing")
-        return await super().leave()
+        return await super().ask_to_give_up()
 
 
 class KnownLeases(list[Lease]):

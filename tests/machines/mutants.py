@@ -42,10 +42,10 @@ MUTANTS = {
     "a fencing token that comes twice": Mutant(
         "_lock", "return math.max(fence + 1, now_us)", "return fence"
     ),
-    "a wait given up that keeps its place": Mutant("abandon", "leave(all, token)", ""),
-    "a wait given up that keeps the others waiting": Mutant("abandon", "settle(all)", ""),
-    "a cancelled wait for a set that leaves one queue only": Mutant(
-        "cancel", "leave(locks, waiter)", "leave({ name }, waiter)"
+    "a wait given up that keeps its place": Mutant("give_up", "take_out(all, token)", ""),
+    "a wait given up that keeps the others waiting": Mutant("give_up", "settle(all)", ""),
+    "a cancelled wait for a set that is taken out of one queue only": Mutant(
+        "cancel", "take_out(locks, waiter)", "take_out({ name }, waiter)"
     ),
     "a downgrade that lets nobody in": Mutant("downgrade", "settle(all)", ""),
     "a hand-off that starts a new fencing token": Mutant(

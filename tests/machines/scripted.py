@@ -137,7 +137,7 @@ class ScriptMachine(Machine):
         assert ["0"] == self.call(scripts.RELEASE, old)
 
     def gives_up(self, waiter: Party) -> None:
-        self.call(scripts.ABANDON, waiter, self.mode(waiter))
+        self.call(scripts.GIVE_UP, waiter, self.mode(waiter))
 
     def cancelled(self, waiter: Party) -> None:
         operator = Party(waiter.names[-1:], "", token=self.new_token())

@@ -51,11 +51,11 @@ MUTANTS = {
         "a hand-off that ignores the receiver count", (DEAD_IS_GRANTED,)
     ),
     "RELEASE_TELLS_NOBODY": Mutant("a release without hand-off", (FREE_WITH_WAITERS,)),
-    "ABANDON_FORGETS_THE_GRANT": Mutant(
+    "QUITTER_KEEPS_THE_GRANT": Mutant(
         "giving up while a grant is on its way, and keeping it", (LEFT_BEHIND, FREE_WITH_WAITERS)
     ),
     "QUITTER_STAYS_IN_THE_QUEUE": Mutant(
-        "giving up without leaving the queue", (LEFT_BEHIND, FREE_WITH_WAITERS, HOLDS_AND_WAITS)
+        "giving up and staying in the queue", (LEFT_BEHIND, FREE_WITH_WAITERS, HOLDS_AND_WAITS)
     ),
     "WAITERS_NEVER_ASK_AGAIN": Mutant("a waiter that trusts in messages alone", (STUCK,)),
     "LATE_QUESTIONS_COUNT": Mutant(

@@ -1,4 +1,4 @@
-/* The protocol of one exclusive lock: acquire, queue, hand-off by message, lease, extend, abandon, release.
+/* The protocol of one exclusive lock: acquire, queue, hand-off by message, lease, extend, give up, release.
  *
  * Each atomic step named SCRIPT is one run of a Lua script; ARCHITECTURE.md says which lines it stands for. All other
  * steps are a client's. Between any two steps another client may run, a client may crash, a connection may break, the
@@ -300,7 +300,7 @@ inline release_script(me) {
     check_after_script()
 }
 
-inline abandon_script(me) {
+inline give_up_script(me) {
 #ifndef QUITTER_LEAVES_NO_MARK
     mark_late(me);
 #endif
@@ -308,7 +308,7 @@ inline abandon_script(me) {
     take_out(me);
 #endif
     if
-#ifdef ABANDON_FORGETS_THE_GRANT
+#ifdef QUITTER_KEEPS_THE_GRANT
     :: false
 #else
     :: holder == me || holder == NOBODY -> free_and_hand_on()
@@ -364,7 +364,7 @@ proctype client(byte me) {
 ask:    if
         :: d_step { acquire_script(me) }                                /* SCRIPT acquire */
         :: atomic { faults > 0 -> break_off(me); send(me); goto ask }   /* the request is lost, or late */
-        :: atomic { faults > 0 && late_ones > 0 -> break_off(me); asks[me] = 0; age[me] = 0; delay[me] = 0; goto leave }
+        :: atomic { faults > 0 && late_ones > 0 -> break_off(me); asks[me] = 0; age[me] = 0; delay[me] = 0; goto give_up }
         fi;
         if
         :: atomic { granted ->
@@ -399,17 +399,18 @@ ask:    if
         :: atomic { timer[me] == 0 -> send(me); goto ask }
 #endif
         :: atomic { faults > 0 ->                                       /* the wait is over, or cancelled */
-            faults--; timer[me] = 0; delay[me] = 0; age[me] = 0; goto leave }
+            faults--; timer[me] = 0; delay[me] = 0; age[me] = 0; goto give_up }
         :: atomic { faults > 0 -> break_link(me); send(me); goto ask }  /* the grant is lost */
         fi;
 
-leave:  if
-        :: d_step { abandon_script(me); wants[me] = 0; forget_message(me) }  /* SCRIPT abandon */
-        :: atomic { faults > 0 -> break_link(me); goto leave }          /* the request is lost */
+give_up:
+        if
+        :: d_step { give_up_script(me); wants[me] = 0; forget_message(me) }  /* SCRIPT give_up */
+        :: atomic { faults > 0 -> break_link(me); goto give_up }          /* the request is lost */
         fi;
         if
         :: goto next
-        :: atomic { faults > 0 -> break_link(me); goto leave }          /* the reply is lost */
+        :: atomic { faults > 0 -> break_link(me); goto give_up }          /* the reply is lost */
         fi;
 
 inside: /* The first touch of the resource is a read, and it checks the token. */

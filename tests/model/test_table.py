@@ -38,7 +38,7 @@ def test_the_table_covers_every_script_that_changes_something() -> None:
         "acquire.lua",
         "extend.lua",
         "release.lua",
-        "abandon.lua",
+        "give_up.lua",
     } <= files
 
 

@@ -79,10 +79,10 @@ class Bench:
     def release(self, token: str, *, names: Sequence[str] = ()) -> bool:
         return self.words(scripts.RELEASE, token, names=names) == ["1"]
 
-    def abandon(
+    def give_up(
         self, token: str, *, mode: str = "exclusive", names: Sequence[str] = ()
     ) -> list[str]:
-        return self.words(scripts.ABANDON, token, mode, names=names)
+        return self.words(scripts.GIVE_UP, token, mode, names=names)
 
     def extend(self, token: str, lease: int) -> list[str]:
         return self.words(self.extension, token, lease)

@@ -153,8 +153,8 @@ def test_places_that_many_have_left_are_passed_over(bench: Bench) -> None:
     gone = crowd(bench, MANY * 2)
     listener = bench.stand("last")
     for token in gone:
-        bench.abandon(token)
-    bench.abandon("first")
+        bench.give_up(token)
+    bench.give_up("first")
     bench.release("a")
     told = bench.heard(listener)
     assert told

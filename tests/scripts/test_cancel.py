@@ -31,7 +31,7 @@ def test_a_cancelled_waiter_that_asks_again_neither_holds_nor_waits(
     assert [] == bench.queued()
     assert "w" not in bench.holders()
     assert before == bench.all_keys()
-    assert bench.abandon("w", mode=mode)  # as its process does then
+    assert bench.give_up("w", mode=mode)  # as its process does then
 
 
 def test_a_wait_is_cancelled_by_one_cancellation_only(bench: Bench) -> None:

@@ -76,8 +76,8 @@ def test_a_waiter_learns_how_near_it_stands_to_an_end_of_the_line(bench: Bench) 
     bench.queue_up(*"bcdef")
     assert [0, 1, 2, 1, 0] == near(bench, *"bcdef")
     assert [0] == near(bench, "newcomer")
-    bench.abandon("b")
-    bench.abandon("e")
+    bench.give_up("b")
+    bench.give_up("e")
     assert [0, 1, 0] == near(bench, *"cdf")
 
 
@@ -88,7 +88,7 @@ def test_waiters_that_have_left_do_not_count(bench: Bench) -> None:
     passing = [f"passing:{number}" for number in range(30)]
     bench.queue_up(*"bcd", *passing)
     for token in passing:
-        bench.abandon(token)
+        bench.give_up(token)
     assert [0, 1, 0] == near(bench, *"bcd")
     bench.queue_up(*"efg")
     assert [0, 1, 2, 2, 1, 0] == near(bench, *"bcdefg")

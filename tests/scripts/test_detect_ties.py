@@ -24,7 +24,7 @@ def circle(bench: Bench) -> Bench:
         if len({since(bench, token) for token in WANTED}) == 1:
             return bench
         for token, names in WANTED.items():
-            bench.abandon(token, names=names)
+            bench.give_up(token, names=names)
     pytest.fail("no two commands of one transaction ran in the same millisecond")
 
 

@@ -10,7 +10,7 @@ FAR = 4_102_444_800_000
 def test_a_long_line_is_read_in_parts(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c", "d", "e", "f")
-    bench.abandon("d")
+    bench.give_up("d")
     place, found = b"first", []
     while place != b"none":
         *_, line, place = bench.run(scripts.INSPECT, "", 2, place, 0, 0)

@@ -67,8 +67,8 @@ def release(bench: Bench, token: str, names: tuple[str, ...]) -> None:
     bench.release(token, names=names)
 
 
-def abandon(bench: Bench, token: str, names: tuple[str, ...]) -> None:
-    bench.abandon(token, names=names)
+def give_up(bench: Bench, token: str, names: tuple[str, ...]) -> None:
+    bench.give_up(token, names=names)
 
 
 def commit(bench: Bench, token: str, names: tuple[str, ...]) -> None:
@@ -86,7 +86,7 @@ def adopt(bench: Bench, token: str, names: tuple[str, ...]) -> None:
     bench.release("heir", names=names)
 
 
-ENDS = [release, abandon, commit, force_release, adopt]
+ENDS = [release, give_up, commit, force_release, adopt]
 
 
 def holders(bench: Bench, names: tuple[str, ...]) -> list[str]:
@@ -114,7 +114,7 @@ def test_a_token_that_has_ended_is_never_granted_again(
 def test_a_token_that_was_given_up_before_its_question_came_is_never_granted(
     bench: Bench, ask: Question, names: tuple[str, ...]
 ) -> None:
-    bench.words(scripts.ABANDON, "t", "exclusive", 1, names=names)
+    bench.words(scripts.GIVE_UP, "t", "exclusive", 1, names=names)
     ask(bench, "t")
     assert ([], []) == (holders(bench, names), in_line(bench, names))
 
@@ -146,7 +146,7 @@ def test_a_late_move_does_not_take_the_hold_that_was_moved_back(bench: Bench) ->
     bench.acquire("t")
     bench.words(scripts.ADOPT, "t", "way", MINUTES, WHO, 0)
     bench.words(scripts.ADOPT, "way", "t", MINUTES, WHO, 0)
-    bench.words(scripts.ABANDON, "way", "exclusive", 1)
+    bench.words(scripts.GIVE_UP, "way", "exclusive", 1)
     assert ["0"] == bench.words(scripts.ADOPT, "t", "way", MINUTES, WHO, 0)
     assert ["t"] == bench.holders()
 
@@ -181,7 +181,7 @@ def test_a_token_whose_connection_does_not_break_leaves_no_mark(bench: Bench) ->
     for ask, names in QUESTIONS.values():
         ask(bench, "t")
         bench.release("t", names=names)
-        bench.abandon("t", names=names)
+        bench.give_up("t", names=names)
     assert not [key for key in bench.all_keys() if b":late:" in key]
     assert not [key for key in bench.all_keys() if b":lock:" in key and _is_hinted(bench, key)]
 

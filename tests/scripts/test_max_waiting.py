@@ -28,7 +28,7 @@ def test_who_stands_in_line_asks_again_and_stays(bench: Bench) -> None:
 def test_who_has_lost_its_place_is_refused_as_a_newcomer(bench: Bench) -> None:
     bench.acquire("holder")
     assert "0" == ask(bench, "a", 1)
-    bench.abandon("a")
+    bench.give_up("a")
     bench.queue_up("b")
     assert FULL == ask(bench, "a", 1)
 

@@ -38,7 +38,7 @@ CASES: dict[str, Callable[[Bench], object]] = {
     "an upgrade": lambda bench: bench.acquire("u", mode="upgrade:a"),
     "release": lambda bench: bench.release("a"),
     "commit": lambda bench: bench.words(scripts.COMMIT, "a", 3, "SET", f"{bench.prefix}:x", "1"),
-    "abandon": lambda bench: bench.abandon("a", mode="shared"),
+    "give_up": lambda bench: bench.give_up("a", mode="shared"),
     "adopt": lambda bench: bench.words(scripts.ADOPT, "a", "heir", 60_000, WHO, 0),
     "take": lambda bench: bench.words(
         scripts.TAKE, "n", 60_000, "shared", WHO, "nobody", 1, "1", 1, 0

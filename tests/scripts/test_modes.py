@@ -67,7 +67,7 @@ def test_an_upgrade_that_was_granted_and_is_given_up_goes_back_to_the_shared_hol
 ) -> None:
     bench.acquire("a", mode="shared")
     bench.acquire("A", mode="upgrade:a")
-    bench.abandon("A", mode="upgrade:a")
+    bench.give_up("A", mode="upgrade:a")
     assert ["a"] == bench.holders()
     assert granted(bench, "b", "shared")
 
@@ -85,7 +85,7 @@ def test_an_upgrade_that_is_given_up_says_that_its_shared_hold_is_lost(bench: Be
         bench.acquire(token, mode="shared")
     bench.stand("A", mode="upgrade:a")
     stored.lose_sharers(bench.client, bench.keys.lock, bench.keys.sharers)
-    assert ["2"] == bench.abandon("A", mode="upgrade:a")
+    assert ["2"] == bench.give_up("A", mode="upgrade:a")
     assert [] == bench.queued()
 
 
@@ -123,7 +123,7 @@ def test_an_upgrade_never_shortens_the_lease(bench: Bench) -> None:
     bench.acquire("a", mode="shared", lease=60_000)
     bench.acquire("A", mode="upgrade:a", lease=1000)
     assert bench.lease_left() > 50_000
-    bench.abandon("A", mode="upgrade:a")
+    bench.give_up("A", mode="upgrade:a")
     ends = bench.client.zscore(bench.keys.sharers, "a")
     assert ends - int(bench.inspect()[0]) > 50_000
 

@@ -42,7 +42,7 @@ named = pytest.mark.parametrize(
             for each in (scripts.EXTEND, scripts.CONFIRM)
         ),
         ("lock", scripts.RELEASE, ()),
-        ("lock", scripts.ABANDON, ("exclusive",)),
+        ("lock", scripts.GIVE_UP, ("exclusive",)),
         ("lock", scripts.FENCE, (1000, FAR)),
         ("lock", scripts.FORCE_RELEASE, ("a",)),
         ("lock", scripts.INSPECT, READERS[scripts.INSPECT]),

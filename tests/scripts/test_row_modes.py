@@ -130,6 +130,6 @@ def test_a_holder_that_leaves_room_is_in_nobodys_way(bench: Bench) -> None:
     assert "0" == detect(bench, "R.2", B, mode=asked("exclusive"))
     queue_up(bench, "P.2", A, "no_key")
     assert "0" == detect(bench, "P.2", A, mode=asked("no_key"))
-    bench.abandon("P.2", mode=asked("no_key"), names=A)
+    bench.give_up("P.2", mode=asked("no_key"), names=A)
     bench.queue_up("P.2", mode=asked("exclusive"), names=A)
     assert "1" == detect(bench, "P.2", A, mode=asked("exclusive"))

@@ -54,7 +54,7 @@ def test_a_set_that_leaves_lets_the_next_in_each_queue_in(bench: Bench) -> None:
     bench.acquire("s", names=["x:b"])
     bench.stand("t", names=AB)
     heard = bench.stand("v", names=["x:a"])
-    bench.abandon("t", names=AB)
+    bench.give_up("t", names=AB)
     assert bench.heard(heard)
     assert ["v"] == bench.holders("x:a")
     assert not bench.client.keys(f"{bench.prefix}*set:*")

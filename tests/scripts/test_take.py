@@ -57,7 +57,7 @@ def test_taking_again_returns_what_was_taken_and_no_more(bench: Bench) -> None:
     bench.release("a", names=A)
     assert ["2"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
     assert [] == bench.holders("M:a")
-    bench.abandon("t", mode=asked("exclusive"), names=("M", "M:a", "M:b", "M:c"))
+    bench.give_up("t", mode=asked("exclusive"), names=("M", "M:a", "M:b", "M:c"))
     assert [] == bench.holders("M")
     assert ["1"] == take(bench, "t", "1,2 1,3 1,4", most=1, first=False)
 

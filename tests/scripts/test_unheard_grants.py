@@ -47,7 +47,7 @@ ENDS: dict[str, tuple[str, str, Callable[[Bench], object]]] = {
     "release by one who shares": ("shared", "exclusive", release),
     "release of a permit": ("permit:1", "permit:1", release),
     "commit": ("exclusive", "exclusive", lambda bench: bench.words(scripts.COMMIT, "a")),
-    "abandon": ("exclusive", "exclusive", lambda bench: bench.abandon("a")),
+    "give_up": ("exclusive", "exclusive", lambda bench: bench.give_up("a")),
     "force_release": ("exclusive", "exclusive", force_release),
     "downgrade": ("exclusive", "shared", lambda bench: bench.words(scripts.DOWNGRADE, "a")),
 }

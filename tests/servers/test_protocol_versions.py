@@ -159,18 +159,18 @@ def test_a_set_that_has_one_such_lock_is_refused_and_leaves_nothing(
 def test_a_waiter_whose_lock_the_other_version_takes_is_told(
     world: World, name: str, other: Any, client: redis.Redis
 ) -> None:
-    abandoned = held(world, Lock(name, renew=False))
+    kept = held(world, Lock(name, renew=False))
     waiting = world.start(world.acquire, Lock(name), wait=PATIENCE)
     until(lambda: stored.line(client, keys_of(name).lock))
     stored.end_lease(client, keys_of(name).lock)
     with other(name) as holder:
         assert "held" == holder.said
-        assert int(holder.words[0]) > abandoned.fencing_token
+        assert int(holder.words[0]) > kept.fencing_token
         with pytest.raises(ProtocolMismatch):
             waiting.result(PATIENCE)
         assert "released" == holder.ends()
     with suppress(LockError):  # it is lost
-        world.release(abandoned)
+        world.release(kept)
 
 
 @pytest.fixture

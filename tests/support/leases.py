@@ -66,14 +66,14 @@ def mark_lost(hold: Any) -> None:
     hold.lease.lose("a test says so")
 
 
-def abandon(hold: Any) -> None:
+def desert(hold: Any) -> None:
     """Neither renew nor report `hold` from now on, as if its process were dead."""
     hold.lease.leave(hold)
 
 
 def run_out(hold: Any) -> None:
-    """Abandon `hold`; the holder believes that its lease is over."""
-    abandon(hold)
+    """Desert `hold`; the holder believes that its lease is over."""
+    desert(hold)
     hold.lease.deadline = time.monotonic()
 
 

@@ -526,7 +526,7 @@ def test_a_retry_is_queued_in_its_own_cooldown(
     assert work.delay() is None
 
 
-def test_an_eager_retry_gives_up_its_lock(name: str, make: Make, eagerly: None) -> None:
+def test_an_eager_retry_releases_its_lock(name: str, make: Make, eagerly: None) -> None:
     @make(unique_task(name, until="end"), bind=True)
     def work(self: Task) -> int:
         if not self.request.retries:

@@ -45,7 +45,7 @@ CALLS: dict[str, tuple[str, Callable[[Any], Coroutine[Any, Any, object]]]] = {
         lambda link: store.commit(link, KEYS, "token", store.Commands([], b"")),
     ),
     "downgrade": ("1", lambda link: store.downgrade(link, KEYS, "token")),
-    "abandon": ("1000 0 ", lambda link: store.abandon(link, REQUEST)),
+    "give_up": ("1000 0 ", lambda link: store.give_up(link, REQUEST)),
     "force_release": ("7 t", lambda link: store.force_release(link, KEYS, "token", ["t"])),
     "cancel": ("1", lambda link: store.cancel(link, KEYS, "token", "waiter")),
     "crash_release": ("1 0", lambda link: store.crash_release(link, KEYS, "token")),

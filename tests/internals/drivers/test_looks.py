@@ -67,9 +67,9 @@ def test_a_waiter_sends_a_known_number_of_commands_a_minute(
         with recorded(driver) as ran:
             assert Lock(*names, lease=lease).acquire(wait=MINUTES * 60) is None
     sent = Counter(script.name for script in ran)
-    assert {"acquire", "abandon"} <= set(sent)
+    assert {"acquire", "give_up"} <= set(sent)
     # The first time, the server may not know the script that looks; 2 to 3 s lie between two looks.
     assert looks == pytest.approx(sent["detect"] / MINUTES, abs=0.25 if not looks else 1)
     assert commands == pytest.approx(sent.total() / MINUTES, abs=0.5 if not looks else 2)
     # Each look travels with a question; a few other trips are those of renewal.
-    assert trips <= sent["acquire"] + sent["abandon"] + 15
+    assert trips <= sent["acquire"] + sent["give_up"] + 15

@@ -1,4 +1,4 @@
--- Leave the queues. A grant that crossed the leaving on its way is handed on, but an upgrade
+-- Give up a wait. A grant that was on its way then is handed on, but an upgrade
 -- that was granted goes back to the shared hold it came from.
 --
 -- KEYS: index lock...
@@ -25,10 +25,10 @@ for _, name in ipairs(all) do
   end
 end
 -- After that: a sharer's claim says which mode there is one less of.
-leave(all, token)
+take_out(all, token)
 settle(all)
 if ARGV[3] then
-  -- If the server is out of memory, the caller has left all the same.
+  -- If the server is out of memory, the caller has given up all the same.
   pcall(mark_late, all, token, ARGV[3])
 end
 for _, name in ipairs(all) do

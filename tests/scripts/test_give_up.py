@@ -11,7 +11,7 @@ def test_a_grant_that_crossed_the_leaving_is_handed_on(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c")
     bench.release("a")
-    _, _, fence, *_ = bench.abandon("b")
+    _, _, fence, *_ = bench.give_up("b")
     assert ["c", fence] == (bench.heard(heard) or [])[:2]
     assert ("c", []) == (bench.holder(), bench.queued())
 
@@ -20,7 +20,7 @@ def test_a_grant_that_crossed_the_leaving_of_the_only_waiter_frees_the_lock(benc
     bench.acquire("a")
     bench.stand("b")
     bench.release("a")
-    assert "0" == bench.abandon("b")[1]
+    assert "0" == bench.give_up("b")[1]
     assert bench.is_idle()
 
 
@@ -29,7 +29,7 @@ def test_leaving_a_lock_whose_lease_ended_hands_it_on(bench: Bench) -> None:
     bench.acquire("a")
     bench.queue_up("b", "c")
     bench.end_lease()
-    bench.abandon("b")
+    bench.give_up("b")
     assert "c" == bench.holder()
 
 
@@ -38,8 +38,8 @@ def test_behind_places_that_were_given_up_the_next_one_is_found(bench: Bench) ->
     for token in "bcde":
         bench.listen(token)
     bench.queue_up(*"bcde")
-    bench.abandon("c")
-    bench.abandon("d")
+    bench.give_up("c")
+    bench.give_up("d")
     for holder, next_one in pairwise("abe"):
         assert bench.release(holder)
         assert next_one == bench.holder()
