@@ -27,6 +27,7 @@ groups:
 class Kind(NamedTuple):
     """How Prometheus sees a rule; `expression` has the fields of a `LockAlert`."""
 
+    rule: str
     group: str
     name: str
     expression: str
@@ -34,22 +35,33 @@ class Kind(NamedTuple):
     description: str
 
 
-KINDS = {
-    "server": Kind(
+KINDS = [
+    Kind(
+        "server",
         "server",
         "ServerDown",
         "redis_locks_up == 0",
         "The server that keeps the locks cannot be asked.",
         "Run `manage.py locks doctor`.",
     ),
-    "oldest_wait": Kind(
+    Kind(
+        "server",
+        "server",
+        "ServerMemory",
+        "redis_locks_memory_warning == 1",
+        "The server may evict held locks, or has little memory left.",
+        "Run `manage.py locks doctor`; it names the setting to change.",
+    ),
+    Kind(
+        "oldest_wait",
         "server",
         "WaitLong",
         "redis_locks_oldest_wait_seconds > {above:g} and redis_locks_waiting >= {waiters}",
         "A wait lasts {{ $value | humanizeDuration }}.",
         "Run `manage.py locks list`; the lock with the longest wait comes first.",
     ),
-    "lost": Kind(
+    Kind(
+        "lost",
         "processes",
         "HoldLost",
         "sum by (lock) (increase(redis_locks_hold_seconds_count"
@@ -58,7 +70,8 @@ KINDS = {
         "Two blocks may have run at once. Look at the log, and at "
         "`manage.py locks stats --sort lost`.",
     ),
-    "deadlocks": Kind(
+    Kind(
+        "deadlocks",
         "processes",
         "Deadlock",
         "sum by (lock) (increase(redis_locks_wait_seconds_count"
@@ -66,7 +79,7 @@ KINDS = {
         "A deadlock was resolved: a wait for {{ $labels.lock }} was ended.",
         "Take the locks in one order, or as one set. The log names the circle.",
     ),
-}
+]
 """What Prometheus can see. It does not know a lock's usual hold, which `long_hold` compares."""
 
 WAITS_IN_VAIN = """\
@@ -97,10 +110,10 @@ def rules() -> str:
 def _rules(group: str) -> Iterator[str]:
     seen: set[str] = set()
     for alert in DEFAULT_ALERTS:
-        kind = KINDS.get(alert.rule)
-        if kind and kind.group == group:
-            yield _rule(alert, kind, "Critical" if alert.rule in seen else "")
-            seen.add(alert.rule)
+        for kind in KINDS:
+            if (kind.rule, kind.group) == (alert.rule, group):
+                yield _rule(alert, kind, "Critical" if kind.name in seen else "")
+                seen.add(kind.name)
 
 
 def _rule(alert: LockAlert, kind: Kind, more: str) -> str:

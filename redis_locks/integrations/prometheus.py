@@ -22,6 +22,9 @@ the number of waiters and the longest hold may be higher than it says.
 | ``redis_locks_waiting`` | waiters, of all locks |
 | ``redis_locks_oldest_wait_seconds`` | the longest wait that goes on now; 0 if nobody waits |
 | ``redis_locks_longest_hold_seconds`` | the longest hold that goes on now; 0 if nobody holds |
+| ``redis_locks_memory_warning`` | 1 if the server may evict locks or is short of memory, else 0 |
+
+``redis_locks_memory_warning`` has no value if the user may not run ``INFO``.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from redis_locks.diagnosis.server_checks import vitals
 from redis_locks.exceptions import LockBackendError
 from redis_locks.inspection.survey import survey
 from redis_locks.integrations.telemetry import BUCKETS, Labels, Telemetry
@@ -116,10 +120,10 @@ class ServerMetrics(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Ask the server.
 
-        Blocks for a round trip per 25 locks, of which it looks at 10,000 at most.
+        Blocks for a round trip per 25 locks, of which it looks at 10,000 at most, and a few more.
         """
         try:
-            seen = survey(using=self._using)
+            seen, server = survey(using=self._using), vitals(using=self._using)
         except LockBackendError:
             return self._gauges(0)
         oldest = seen.oldest
@@ -129,6 +133,7 @@ class ServerMetrics(Collector):
             seen.waiting,
             oldest.oldest_wait if oldest else 0.0,
             max((lock.held_for for lock in seen.locks), default=0.0),
+            *([bool(server.warning)] if server else []),
         )
 
     def _gauges(self, *values: float) -> Iterator[GaugeMetricFamily]:
@@ -144,4 +149,5 @@ _GAUGES = (
     ("redis_locks_waiting", "Waiters, of all locks."),
     ("redis_locks_oldest_wait_seconds", "The longest wait that goes on now."),
     ("redis_locks_longest_hold_seconds", "The longest hold that goes on now."),
+    ("redis_locks_memory_warning", "1 if the server may evict locks or has little memory left."),
 )

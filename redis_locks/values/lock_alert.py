@@ -26,7 +26,7 @@ class LockAlert:
             "long_hold": how long a holder has held a lock, in seconds; it must also be more than
             three times the lock's usual hold (the 99th percentile); "lost": how many holds were
             lost; "deadlocks": how many deadlocks were resolved; "server": whether the server cannot
-            be asked, or may evict locks.
+            be asked, may evict locks, or has little memory left.
         above: It fires above this many seconds or events; of no use to "server".
         severity: "warning" or "critical"; the log line's level follows from it.
         locks: Only locks whose name matches; an asterisk stands for any text.

@@ -17,7 +17,9 @@ import pytest
 from prometheus_client import CollectorRegistry, start_http_server
 
 from redis_locks import DeadlockDetected, Lock, LockLost, inspection
+from redis_locks.diagnosis import check_alerts
 from redis_locks.integrations.prometheus import PrometheusMetrics, ServerMetrics
+from redis_locks.testing.server import EmbeddedServer
 from tests.elsewhere import in_thread
 from tests.ports import free_ports
 from tests.signals.conftest import deadlocked
@@ -112,7 +114,7 @@ def trouble() -> None:
 
 def test_every_rule_and_every_panel_has_figures(prometheus: Server) -> None:
     expressions = [rule["query"] for rule in prometheus.rules()]
-    assert len(expressions) == 7
+    assert len(expressions) == 8
     panels = json.loads((FILES / "dashboard.json").read_text())["panels"]
     expressions += [target["expr"] for panel in panels for target in panel["targets"]]
     for expression in expressions:
@@ -125,6 +127,30 @@ def test_every_rule_and_every_panel_has_figures(prometheus: Server) -> None:
             return bool(prometheus.values(asked))
 
         until(has_figures)
+
+
+def test_both_ways_of_looking_tell_of_a_server_that_may_evict(
+    prometheus: Server, redis_server: EmbeddedServer
+) -> None:
+    """The server rule of `check_alerts`, and that of Prometheus."""
+
+    def told() -> list[str]:
+        rules = [rule for rule in prometheus.rules() if rule["state"] == "firing"]
+        return [rule["name"] for rule in rules if "Memory" in rule["name"]]
+
+    def server_rule_fires() -> bool:
+        return "server" in {event.alert.rule for event in check_alerts()}
+
+    until(lambda: prometheus.values("redis_locks_memory_warning") == [0.0])
+    assert not server_rule_fires()
+    with redis_server.client() as admin:
+        admin.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            until(lambda: told() == ["RedisLocksServerMemory"])
+            assert server_rule_fires()
+        finally:
+            admin.config_set("maxmemory-policy", "noeviction")
+    until(lambda: not told())
 
 
 def test_the_gauges_are_those_of_all_processes(prometheus: Server) -> None:
