@@ -240,7 +240,7 @@ def benchmarks(session: nox.Session) -> None:
 
 @nox.session(python=VERSIONS[0][0])
 def instructions(session: nox.Session) -> None:
-    """Count the instructions of cycles with valgrind; fail if one grew since the last landing."""
+    """Count instructions of cycles, and files and functions on their way; fail if any grew."""
     session.install("-e", ".[test]")
     session.run("python", "-m", "tests.benchmarks.instructions", *session.posargs)
 

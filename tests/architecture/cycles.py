@@ -1,6 +1,6 @@
 """Count what one warm cycle passes through: `python -m tests.architecture.cycles VERB URL`.
 
-`test_budgets` runs it.
+`test_budgets` and `tests.benchmarks.instructions` run it.
 
 A process of its own, with the settings a new project has, because fixtures, patched settings and
 a test's database would be counted as well. It prints JSON.
