@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from time import monotonic
 
-from redis_locks.conf.settings import get_settings
+from redis_locks.conf.settings import UNSET, Unset, get_settings
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
 from redis_locks.locks.hold_errors import (
@@ -20,7 +20,7 @@ from redis_locks.locks.hold_errors import (
     released,
     require_no_rows,
 )
-from redis_locks.locks.releases import end
+from redis_locks.locks.releases import Endable, end
 from redis_locks.locks.self_waits import around, refuse_waiting_for_itself
 from redis_locks.protocol import acquire, replication, store
 from redis_locks.protocol.callers import session
@@ -152,6 +152,23 @@ async def share(driver: Driver, lease: Lease) -> None:
         with suppress(LockError):
             await driver.finish(_share(driver, lease))
         raise
+
+
+async def undo_upgrade(driver: Driver, hold: Endable) -> None:
+    """Share again what an upgrade by this hold made exclusive, for all nested holds."""
+    for part in reversed(hold.parts):
+        lease = part.lease
+        if lease.token == part.upgrade_token and lease.mode == "exclusive" and lease.is_held:
+            with suppress(LockError):
+                await share(driver, lease)
+
+
+async def give_back(hold: Endable, driver: Driver, error: BaseException | Unset = UNSET) -> None:
+    """End a hold that its caller does not get, and undo its upgrade; see `Hold.end`."""
+    try:
+        await undo_upgrade(driver, hold)
+    finally:
+        await hold.end(driver, error)
 
 
 async def _share(driver: Driver, lease: Lease) -> None:

@@ -48,7 +48,6 @@ from redis_locks.protocol.lease import (
     NO,
     NOT_KNOWN,
     UNGUARDED,
-    UNHEARD,
     YES,
     Answer,
     CancelledByLoss,
@@ -91,7 +90,7 @@ class Hold:
     """Whether somebody has worked under it, so that `at_least` counts; see `Lock`."""
     called_block: Block | None = None
     cancelled: CancelledByLoss | None = None
-    _upgrade: str | None = None
+    upgrade_token: str | None = None
     """The token that the lease gets by the latest upgrade of this hold."""
 
     def __init__(self, backend: Backend, lease: Lease) -> None:
@@ -531,11 +530,10 @@ class Hold:
                 answer = await lease.answer_to_end(driver, answer)
             if answer is not YES:
                 was_held = await releases.end_for_good(
-                    *(driver, lease, self.end_on),
-                    repeated=repeated or answer is UNHEARD,
+                    *(driver, lease, self.end_on, answer),
+                    repeated=repeated,
                     was_lost=was_lost,
                     last=last,
-                    refused=answer if isinstance(answer, LockBackendError) else None,
                 )
             if self.released:
                 return  # by another task or thread meanwhile, which told what came of it
@@ -552,15 +550,12 @@ class Hold:
         return await releases.end(link, self.lease, stays_closed=self.stays_closed)
 
     async def upgrade_on(self, driver: Driver, seconds: float | None) -> Refused | None:
-        """Make it exclusive within `seconds`; return why it could not be, or None.
-
-        See `upgrade`.
-        """
+        """Make it exclusive within `seconds`, as `upgrade` does; return why it could not be."""
         self.check()
         if conversions.stays(self.lease, "exclusive"):
             return None
-        self._upgrade = new_token(session())
-        return await conversions.upgrade(driver, self.lease, self._upgrade, seconds)
+        self.upgrade_token = new_token(session())
+        return await conversions.upgrade(driver, self.lease, self.upgrade_token, seconds)
 
     async def downgrade_on(self, driver: Driver) -> None:
         """See `downgrade`."""
@@ -569,12 +564,6 @@ class Hold:
             return
         require_alone("downgrade()", self.lease)
         await conversions.share(driver, self.lease)
-
-    async def undo_upgrade(self, driver: Driver) -> None:
-        """If this hold's upgrade made the lock exclusive, share it again for all nested holds."""
-        lease = self.lease
-        if lease.token == self._upgrade and lease.mode == "exclusive" and lease.is_held:
-            await conversions.share(driver, lease)
 
     async def commit_on(self, driver: Driver, pipe: Any) -> None:
         """See `commit`."""
@@ -647,9 +636,9 @@ class Hold:
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         msg = (
-            f"A hold cannot be copied or pickled: lock {self.name!r} would be released twice. "
-            "Pass the hold itself to other code of this process, and the text of detach() to "
-            "another process"
+            f"A hold cannot be copied or pickled: lock {self.name!r} would be released twice. Pass "
+            "the hold itself to other code of this process, and the text of detach() to another "
+            "process"
         )
         raise TypeError(msg)
 

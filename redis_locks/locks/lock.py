@@ -19,13 +19,14 @@ from redis_locks.drivers.base import Driver, run_blocking
 from redis_locks.exceptions import LockBackendError, LockError, LockNotAvailable
 from redis_locks.locks import partitions, unguarded
 from redis_locks.locks.contention import not_available
+from redis_locks.locks.conversions import give_back
 from redis_locks.locks.data_commands import Command
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.hold_errors import require_closing
 from redis_locks.locks.nesting import reenter
 from redis_locks.locks.options import LockOptions, Options, options_of
 from redis_locks.locks.reads import packed_reads, require_slot
-from redis_locks.locks.releases import give_back, may_proceed
+from redis_locks.locks.releases import may_proceed
 from redis_locks.locks.scope import Scope
 from redis_locks.locks.self_waits import own_hold
 from redis_locks.locks.timeouts import bounded

@@ -9,8 +9,8 @@ from redis_locks.conf.settings import UNSET
 from redis_locks.connections.backends import Backend
 from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockError
+from redis_locks.locks.conversions import give_back
 from redis_locks.locks.hold import Hold
-from redis_locks.locks.releases import give_back
 from redis_locks.locks.self_waits import around, refuse_waiting_for_itself, taken_by
 from redis_locks.locks.with_blocks import Block
 from redis_locks.protocol.callers import Session

@@ -15,9 +15,10 @@ from typing import Any
 from redis_locks.conf.settings import Unset
 from redis_locks.drivers.base import Driver
 from redis_locks.exceptions import LockBackendError, LockError, LockLost
+from redis_locks.locks.conversions import give_back, undo_upgrade
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.hold_errors import lost, require_alone
-from redis_locks.locks.releases import Begun, give_back
+from redis_locks.locks.releases import Begun
 from redis_locks.protocol import replication, store
 from redis_locks.protocol.lease import NOT_KNOWN
 from redis_locks.protocol.plans import Plan
@@ -161,18 +162,14 @@ class SpreadHold(Hold):
             for part in self._parts:
                 refused = await part.upgrade_on(driver, deadline.left())
                 if refused is not None:
-                    await driver.finish(self.undo_upgrade(driver))
+                    await driver.finish(undo_upgrade(driver, self))
                     return refused
             if not await level(driver, self._parts, extend=False):
                 raise lost(*[part.lease for part in self._parts])
         except BaseException:
-            await driver.finish(self.undo_upgrade(driver))
+            await driver.finish(undo_upgrade(driver, self))
             raise
         return None
-
-    async def undo_upgrade(self, driver: Driver) -> None:
-        """See `Hold.undo_upgrade`."""
-        await _each(self._parts, lambda part: part.undo_upgrade(driver))
 
     async def downgrade_on(self, driver: Driver) -> None:
         """See `downgrade`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import current_task
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from threading import get_ident
@@ -19,7 +19,7 @@ from redis_locks.drivers.base import Driver, Link
 from redis_locks.exceptions import LockBackendError, LockError, NotReplicated, ProtocolMismatch
 from redis_locks.protocol import store
 from redis_locks.protocol.callers import note_unconfirmed
-from redis_locks.protocol.lease import Answer, Lease
+from redis_locks.protocol.lease import UNHEARD, Answer, Lease
 from redis_locks.protocol.retry import persist
 from redis_locks.values.identity import closing_token, cooldown_of, process, written
 
@@ -47,20 +47,15 @@ def stop_releasing(releaser: dict[Literal["first"], Any], here: Any) -> None:
 class Endable(Protocol):
     """A hold, as far as its end goes."""
 
+    lease: Lease
+    upgrade_token: str | None
+
+    @property
+    def parts(self) -> Sequence[Endable]:
+        """It returns the holds of one partition each; most often itself."""
+
     async def end(self, driver: Driver, error: BaseException | Unset = UNSET) -> None:
         """Release. The `error`, if given, wins over ours."""
-
-    async def undo_upgrade(self, driver: Driver) -> None:
-        """Share the lock again, if an upgrade by this hold made it exclusive."""
-
-
-async def give_back(hold: Endable, driver: Driver, error: BaseException | Unset = UNSET) -> None:
-    """End a hold that its caller does not get, and undo its upgrade; see `Endable.end`."""
-    try:
-        with suppress(LockError):
-            await hold.undo_upgrade(driver)
-    finally:
-        await hold.end(driver, error)
 
 
 async def end_and_raise(driver: Driver, hold: Endable, interrupt: BaseException) -> NoReturn:
@@ -143,11 +138,11 @@ async def end_for_good(
     driver: Driver,
     lease: Lease,
     end_on: Callable[[Link], Coroutine[Any, Any, bool]],
+    answer: Answer | LockBackendError,
     *,
     repeated: bool,
     was_lost: bool,
     last: float,
-    refused: LockBackendError | None,
 ) -> bool:
     """End a hold by `end_on`, however often connections break.
 
@@ -155,12 +150,13 @@ async def end_for_good(
     goes on. If the lock proceeds without its server, an end that is not known is logged, and counts
     as one.
 
-    `repeated`: whether that was tried before. `was_lost`: whether its lease had ended before that.
-    `refused`: how the server refused that, perhaps half-way; then it is not asked here.
+    `answer`: what the usual way has come to. The server may have refused half-way; then it is not
+    asked here. `repeated`: whether it was tried before. `was_lost`: whether its lease had ended
+    before that.
     """
     try:
-        if refused is not None:
-            raise refused
+        if isinstance(answer, LockBackendError):
+            raise answer
         within = last - monotonic()
         held, again = await persist(driver, end_on, lease.deadline, lock=lease.name, within=within)
     except LockBackendError as error:
@@ -183,4 +179,4 @@ async def end_for_good(
         return True
     # When a repeated release finds nothing, the first one most likely released, and its reply was
     # lost.
-    return held or again or repeated or lease.ended_by_upgrade
+    return held or again or repeated or answer is UNHEARD or lease.ended_by_upgrade

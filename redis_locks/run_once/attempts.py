@@ -34,10 +34,20 @@ from redis_locks.run_once.terms import JobTerms
 from redis_locks.values import identity
 from redis_locks.values.modes import Taken
 
-_current: ContextVar[Attempt | None] = ContextVar("redis_locks_attempt", default=None)
+_current: ContextVar[_Running | None] = ContextVar("redis_locks_attempt", default=None)
 
 _SCOPE: Final = Scope("auto", None, commit_guard=True)
 """Which transactions count: all that are open in this thread."""
+
+
+class _Running:
+    """A decorated function that runs."""
+
+    def __init__(self, attempt: Attempt, around: _Running | None) -> None:
+        self.attempt = attempt
+        self.around = around
+        self.has_ended = False
+        """Whether its block has; an interrupt may have kept it current."""
 
 
 class Attempt(Hold):
@@ -48,10 +58,8 @@ class Attempt(Hold):
     """
 
     ends_plainly = False
-    _around: Attempt | None = None
-    """What was current before this attempt."""
-    _has_ended = False
-    """Whether its block has ended; an interrupt may have kept it current."""
+    _running: _Running | None = None
+    """The decorated function, if it is one's attempt."""
 
     def __init__(self, backend: Backend, lease: Lease, terms: JobTerms, events: RunEvents) -> None:
         super().__init__(backend, lease)
@@ -84,23 +92,24 @@ class Attempt(Hold):
         Raises:
             LockNotHeld: No such function runs. A block has its attempt from ``as``.
         """
-        current = _current.get()
-        while current is not None and current._has_ended:  # noqa: SLF001 - an attempt
-            current = current._around  # noqa: SLF001
-        if current is None:
+        running = _current.get()
+        while running is not None and running.has_ended:
+            running = running.around
+        if running is None:
             msg = "no function decorated with run_once runs here; a block has its attempt from `as`"
             raise LockNotHeld(msg)
-        return current
+        return running.attempt
 
     @contextmanager
     def as_current(self) -> Iterator[None]:
         """Make this attempt the one that `current` returns."""
-        self._around = _current.get()
+        around = _current.get()
+        self._running = _Running(self, around)
         try:
-            _current.set(self)
+            _current.set(self._running)
             yield
         finally:
-            _current.set(self._around)
+            _current.set(around)
 
     def done(self, result: Any = None) -> Any:
         """Record that the job is done, release the lock, and return the result.
@@ -208,12 +217,16 @@ class Attempt(Hold):
         self.release()
         return None
 
+    def _end_running(self) -> None:
+        if self._running is not None:
+            self._running.has_ended = True
+
     def _concludes(self, error: BaseException | None) -> bool:
         """Pass a verdict at the end of the block, if there is none.
 
         Return False if the end of the attempt has failed already.
         """
-        self._has_ended = True
+        self._end_running()
         if self._failure is not None and error is self._failure:
             return False
         if self._verdict is None:
@@ -272,7 +285,7 @@ class Attempt(Hold):
 
         An interrupt kept its block from doing that, but the transactions may go on.
         """
-        self._has_ended = True
+        self._end_running()
         try:
             self._keep()
         except TransactionManagementError as refused:

@@ -95,8 +95,8 @@ NOT_PUBLIC: Final = {
     "Hold": (
         "__init__ aend_block backend called_block cancelled commit_on detach_on downgrade_on "
         "drop end end_block end_on ends_plainly extend_on is_open kept last_moment lease "
-        "leave_behind parts pid release_on released releaser stays_closed undo_upgrade "
-        "upgrade_on"
+        "leave_behind parts pid release_on released releaser stays_closed "
+        "upgrade_on upgrade_token"
     ),
     "Lock": "aenter enter guard of_call on_unavailable options says_on_unavailable scope",
     "LockedRows": "__init__",
