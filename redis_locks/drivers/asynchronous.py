@@ -165,10 +165,11 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             if len(came) < number:
                 return
             reply = came
-        self._replies.popleft()
-        self._received = 0
         if not future.done():  # else its caller was cancelled
             future.set_result(reply)
+        # Last: an interrupt before this breaks the connection, which fails those that are left.
+        self._replies.popleft()
+        self._received = 0
 
     def _keep(self, push: Push) -> None:
         if push[0] in MESSAGES:
@@ -244,10 +245,14 @@ class AsyncLink(ServerLink, asyncio.Protocol):
             self.fail(closed)  # so that it is not given out again
             raise closed
         loop = self._loop
-        # Sent and noted without an await between: replies match by order.
-        self._transport.write(packet)
         future: asyncio.Future[Any] = loop.create_future()
-        self._replies.append((future, monotonic(), number, []))
+        # Sent and noted without an await between: replies match by order.
+        try:
+            self._transport.write(packet)
+            self._replies.append((future, monotonic(), number, []))
+        except BaseException as error:
+            self.fail(LinkBroken(f"{type(error).__name__} came between a command and its reply"))
+            raise
         if self._overdue is None:
             self._overdue = loop.call_later(self.endpoint.reply_timeout, self._watch)
         return future
