@@ -44,7 +44,8 @@ class lock_timeout(_Block):  # noqa: N801 - used as a block, so it reads like a 
     Each wait is bounded by itself, as by the database's setting of that name. Of a lock's own wait
     and of nested blocks the smallest counts,
     so a caller's bound holds whatever is called. It reaches the tasks and the sync_to_async calls
-    that are started inside the block, but no other threads.
+    that are started inside the block, but no other threads. Around a `yield`, it also bounds the
+    code that runs while the generator stands there: write it around the loop over the generator.
 
     Args:
         seconds: The longest wait. 0: do not wait. None: no bound of this block's own.
