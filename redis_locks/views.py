@@ -25,24 +25,11 @@ from redis_locks.decorators.view_calls import SAFE, label_of, require_reached
 from redis_locks.exceptions import LockBackendError, LockNotAvailable
 from redis_locks.locks.hold import Hold
 from redis_locks.locks.lock import Lock
-from redis_locks.locks.options import Mode, varied
+from redis_locks.locks.options import Mode, PermitOptions, varied
 from redis_locks.locks.scope import ScopeName
 from redis_locks.locks.with_blocks import Block, BlockCall, refuse_in_loop
 from redis_locks.values.keys import UnusableName, validate_name
 from redis_locks.values.name_templates import NameTemplate, parse
-
-_OPTIONS: Final = (
-    "wait",
-    "lease",
-    "using",
-    "replicas",
-    "scope",
-    "database",
-    "commit_guard",
-    "on_unavailable",
-    "max_waiting",
-)
-"""Arguments of `Lock` that are attributes of the view, with ``lock_`` before them."""
 
 
 class RedisLockMixin(View):
@@ -308,6 +295,14 @@ class RedisLockMixin(View):
         # Its name is as the request gives it, with braces perhaps, also where `lock` is a
         # semaphore.
         return lock.of_call((name,), varied(lock.options, template=template))
+
+
+_OPTIONS: Final = tuple(
+    option
+    for option in sorted(PermitOptions.__optional_keys__)
+    if hasattr(RedisLockMixin, f"lock_{option}")
+)
+"""The arguments of a lock that are attributes of the view, with ``lock_`` before them."""
 
 
 def _require_spelling(view: type) -> None:

@@ -28,11 +28,8 @@ def not_available(
         return kind(msg if wait == 0 else f"{msg}; the wait was {wait:g} s", name, holder, left)
     lease = f"; its lease ends in {left:.1f} s unless renewed" if left is not None else ""
     lease += f"; {own}" if own else ""
-    if refused.max_waiting:
-        msg = (
-            f"Lock {name!r} is held, and max_waiting={refused.max_waiting} wait for it "
-            f"already{lease}"
-        )
+    if refused.full_at:
+        msg = f"Lock {name!r} is held, and max_waiting={refused.full_at} wait for it already{lease}"
         return QueueFull(msg, name, holder, left)
     if wait == 0:
         return LockNotAvailable(f"Lock {name!r} is held{lease}", name, holder, left)

@@ -326,7 +326,7 @@ class LockWait:
         self._recheck = RECHECK
         if store.has_crash_release(reply.claim) and await self._released_after_crash(link):
             return None
-        if reply.max_waiting:
+        if reply.full_at:
             self.wait, self.queued = 0, False  # from here on as one that does not wait
         # Receivers may lock, too. If all who tell them had a link, none would be left for that.
         if self.wait == 0:

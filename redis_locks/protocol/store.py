@@ -91,15 +91,15 @@ class Granted(NamedTuple):
 class Refused(NamedTuple):
     """The lock is somebody else's until `ends_ms`, unless renewed; `claim` is theirs, or empty.
 
-    `place`: which lock of the set it is. `max_waiting`: how many may wait, if so many do and the
-    caller does not.
+    `place`: which lock of the set it is. `full_at`: how many may wait, if so many do and the caller
+    does not.
     """
 
     at_ms: int
     ends_ms: int
     claim: str
     place: int = 0
-    max_waiting: int | None = None
+    full_at: int | None = None
 
 
 def echoed(reply: object, token: str, parts: int) -> list[str]:
@@ -189,7 +189,7 @@ def acquired(
         return None
     _require_shared(words[1])
     refused = _refused(words[2], words[3], words[4])
-    return refused._replace(max_waiting=request.max_waiting) if words[1] == _FULL else refused
+    return refused._replace(full_at=request.max_waiting) if words[1] == _FULL else refused
 
 
 def milliseconds_of(wait: float | None) -> int:

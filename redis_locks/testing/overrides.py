@@ -56,8 +56,8 @@ class override_locks(TestContextDecorator):  # noqa: N801 - used like Django's o
             `assert_locked`, `assert_released` and `inspection` see these holds. "busy": somebody
             else holds every lock. Nobody waits: what would wait 5 s times out at once, and a wait
             without an end raises RuntimeError. An `optimistic` transaction raises
-            TooMuchContention. "full": as "busy", and as many wait for every lock as its
-            `max_waiting` allows: it raises QueueFull. "lost": each acquire is granted and the hold
+            TooMuchContention. "full": as "busy", and as many wait for every lock as may:
+            one that bounds its queue raises QueueFull. "lost": each acquire is granted and the hold
             lost at once, so that its block ends with LockLost. "unavailable": the server is down.
             Each acquire, and an `optimistic` transaction, raises LockBackendError; a lock of
             `redis_locks.compat` raises redis-py's ConnectionError. "server": the locks are on the
@@ -144,7 +144,7 @@ async def _run(waiter: acquire.LockWait) -> Won | Refused:
     driver, request, wait = waiter.driver, waiter.request, waiter.wait
     outcome: Won | Refused = await driver.acquire(request, wait)  # type: ignore[attr-defined]
     if isinstance(outcome, Refused):
-        waits = wait != 0 and not outcome.max_waiting
+        waits = wait != 0 and not outcome.full_at
         for kind in ("contended", "timed_out") if waits else ("contended",):
             await lock_events.tell_refused(driver, kind, request, outcome, wait=wait)
     waiter.sent = True
