@@ -110,7 +110,7 @@ class LibraryMachine(Machine):
         }
         self.holds: dict[Party, Hold] = {}
         self.waiting: dict[Party, Future[Hold | None]] = {}
-        self.known: dict[str, Party] = {}
+        self.by_token: dict[str, Party] = {}
         self.users = 0
 
     def name(self, name: str) -> str:
@@ -194,14 +194,19 @@ class LibraryMachine(Machine):
         asked = [(each.names, each.token) for each in known_leases]
         asked += [(each.request.names, each.token) for each in KnownLockWait.made if each.lasts]
         for its, token in asked:
-            if set(its) == names and token not in self.known:
-                party.token, self.known[token] = token, party
+            if set(its) == names and token not in self.by_token:
+                party.token, self.by_token[token] = token, party
                 return True
         return False
 
     def waiter(self, party: Party) -> KnownLockWait:
-        """Return what waits for a party."""
-        return next(each for each in KnownLockWait.made if each.request.token == party.token)
+        """Return what waits for a party: a lease asks silently at first, and makes it later."""
+
+        def made() -> list[KnownLockWait]:
+            return [each for each in KnownLockWait.made if each.request.token == party.token]
+
+        until(made, within=self.patience)
+        return made()[0]
 
     def listens(self, party: Party) -> bool:
         for keys in map(self.keys_of, party.names):
@@ -227,7 +232,7 @@ class LibraryMachine(Machine):
 
     def look(self, party: Party) -> None:
         """Wake it up: the message says to look for a deadlock, and then it asks again."""
-        for part in [each for each in self.known.values() if each.whole is party]:
+        for part in [each for each in self.by_token.values() if each.whole is party]:
             self.look(part)
         (name, *_) = party.names
         lock = self.keys_of(name).lock
