@@ -211,22 +211,23 @@ class BlockingLink(ServerLink):
         The rest has the time for a reply, whatever the pieces in which it comes, and that again
         once bytes are many.
         """
-        longest, much, is_usual = self._timeout, MUCH, True
-        until = time.monotonic() + longest
+        longest, much, until = self._timeout, MUCH, 0.0
         while True:
             if Push in map(type, replies):
                 replies = self._without_messages(replies)
             if len(replies) >= number:
                 break
+            now = time.monotonic()
             if self._received >= much:
-                much, until = self._received + MUCH, time.monotonic() + longest
+                much, until = self._received + MUCH, now + longest
                 go_on(longest)
-            left, is_usual = seconds_left(until - time.monotonic()), False
+            until = until or now + longest
+            left = seconds_left(until - now)
             if left <= 0:
                 raise TimeoutError("timed out")
             self._socket.settimeout(left)
             replies += self._receive()
-        if not is_usual:
+        if until:
             self._socket.settimeout(longest)
         if len(replies) > number:
             self.close()  # out of step: what is asked next would get another reply
@@ -241,10 +242,15 @@ class BlockingLink(ServerLink):
         """Send packed commands, and return their replies; see `Link`."""
         try:
             self._received = 0
-            if limited := is_limited():
+            limited = is_limited()
+            if limited:
                 self._socket.settimeout(seconds_left(self._timeout))
             self._socket.sendall(packet)
-            replies = self._completed([] if limited else self._receive(), number)
+            if limited:
+                self._socket.settimeout(seconds_left(self._timeout))
+            replies = self._completed(self._receive(), number)
+            if limited:
+                self._socket.settimeout(self._timeout)
         except BaseException as error:
             self.close_for(error)
             raise

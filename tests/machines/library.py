@@ -173,6 +173,7 @@ class LibraryMachine(Machine):
         for part in self.holds[party].parts:
             real = part.lease.request.names
             party.tokens |= {name: part.token for name in party.names if self.name(name) in real}
+            self.by_token.setdefault(part.token, party)  # a part that was granted at once, too
 
     def queue_up(self, party: Party) -> None:
         acquire, args = self.acquiring(party)
