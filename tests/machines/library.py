@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Self
 
 import pytest
+from hypothesis.stateful import invariant
 
 from redis_locks import Hold, Lock, LockError, LockLost, LockNotAvailable, Semaphore, inspection
 from redis_locks.connections.backends import backend_for
@@ -292,6 +293,7 @@ class LibraryMachine(Machine):
         if hold.released:
             self.world.release(hold)
             return
+        self.lose(0, 0)  # as after a force-release
         with pytest.raises(LockLost):
             self.world.release(hold)
 
@@ -320,6 +322,7 @@ class LibraryMachine(Machine):
         with pytest.raises(Died):
             self.waiting.pop(waiter.whole or waiter).result(self.patience)
 
+    @invariant()
     def the_server_agrees(self) -> None:
         self.until_all_listen()
         super().the_server_agrees()
