@@ -1018,8 +1018,8 @@ class Lease:
 
     def adopt(self, fencing_token: int, deadline: float, *, earlier: float) -> None:
         """Note what it got from another process. It was held for `earlier` seconds before."""
-        self.win(deadline, fencing_token)
-        self.since -= earlier
+        # It may have been extended for longer than its own lease.
+        self.win(deadline, fencing_token, monotonic() - earlier)
 
     # What is told of its end
 

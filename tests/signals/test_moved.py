@@ -17,7 +17,7 @@ from tests.contract.test_transit import adopt
 from tests.signals.conftest import Connect, Heard
 from tests.support import stored
 from tests.support.statistics import flush
-from tests.support.world import Observer, Tasks, World, granted, held, keys_of, until
+from tests.support.world import PATIENCE, Observer, Tasks, World, granted, held, keys_of, until
 
 
 def test_it_is_acquired_and_released_once_and_the_ways_of_it_are_told_in_between(
@@ -50,6 +50,15 @@ def test_its_time_before_and_on_the_way_counts(world: World, name: str, heard: H
     world.release(adopt(world, text))
     # Less what the grant took, from which the server counts.
     assert 0.35 <= heard.only("released").held
+
+
+def test_extended_for_longer_than_its_lease_it_has_begun_as_early(
+    world: World, name: str, heard: Heard
+) -> None:
+    hold = held(world, Lock(name, lease=PATIENCE))
+    world.extend(hold, 3 * PATIENCE)
+    world.release(adopt(world, world.do(hold, "detach")))
+    assert 0 <= heard.only("released").held < PATIENCE
 
 
 def test_lost_where_it_goes_on_it_is_told_there(
