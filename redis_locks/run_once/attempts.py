@@ -220,6 +220,7 @@ class Attempt(Hold):
     def _end_running(self) -> None:
         if self._running is not None:
             self._running.has_ended = True
+            self._running = None  # no circle, which would keep the attempt until a collection
 
     def _concludes(self, error: BaseException | None) -> bool:
         """Pass a verdict at the end of the block, if there is none.

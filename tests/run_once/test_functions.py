@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -95,6 +97,17 @@ def test_the_attempt_of_a_nested_call_is_the_current_one_until_it_returns(name: 
 
     assert [f"{name}:inner", name] == outer()
     assert [f"{name}:async:inner", f"{name}:async"] == asyncio.run(aouter())
+
+
+def test_an_attempt_is_freed_as_its_call_ends(workers: Workers, name: str) -> None:
+    """No collection is needed: a worker may have switched that off."""
+    gc.collect()
+    gc.disable()
+    try:
+        attempt = workers.call(workers.function(run_once(name), lambda: ref(Attempt.current())))
+        assert attempt() is None
+    finally:
+        gc.enable()
 
 
 def test_a_method_and_a_function_without_a_name_are_named_as_for_a_lock(name: str) -> None:
