@@ -137,12 +137,12 @@ class AsyncLink(ServerLink, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Give each reply to its caller, in order, and each message to its listener."""
-        if self._breaker.trouble:
-            self._breaker.heard()
-        self._received += len(data)
-        reader = self.reader
-        reader.feed(data)
         try:
+            if self._breaker.trouble:
+                self._breaker.heard()
+            self._received += len(data)
+            reader = self.reader
+            reader.feed(data)
             while (reply := reader.gets()) is not UNFINISHED:
                 if isinstance(reply, Push) and reply[0] not in CONFIRMATIONS:
                     self._keep(reply)
@@ -150,12 +150,20 @@ class AsyncLink(ServerLink, asyncio.Protocol):
                     self._answer(reply)
                 else:
                     raise ProtocolError(f"{str(reply)[:80]} answers nothing that was asked")
-        except ProtocolError as error:
-            self.fail(LinkBroken(str(error)))
-        except UnicodeDecodeError as error:  # where the user's client decodes
-            if self._replies and not self._replies[0][0].done():
-                self._replies[0][0].set_exception(error)
-            self.fail(LinkBroken(str(error)))
+        except (ProtocolError, UnicodeDecodeError) as error:
+            self._fail_to_read(error)
+        except BaseException as error:
+            # asyncio leaves the connection open after a KeyboardInterrupt or a SystemExit.
+            self.fail(LinkBroken(f"{type(error).__name__} came as a reply was read"))
+            raise
+
+    def _fail_to_read(self, error: ProtocolError | UnicodeDecodeError) -> None:
+        # The user's client decodes, and the text of a reply is in another encoding.
+        if isinstance(error, UnicodeDecodeError) and self._replies:
+            future = self._replies[0][0]
+            if not future.done():
+                future.set_exception(error)
+        self.fail(LinkBroken(str(error)))
 
     def _answer(self, reply: Any) -> None:
         """Give a reply to who has waited longest, if it is the last one that was asked for."""
