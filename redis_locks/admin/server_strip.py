@@ -142,8 +142,6 @@ _contended: WeakKeyDictionary[Backend, tuple[float, Queues | None]] = WeakKeyDic
 
 def _vitals(using: str | None) -> Vitals | None:
     backend = backend_for(using)
-    if not backend.has_server:
-        return None
     known = _kept.get(backend)
     if known is None or monotonic() > known[0]:
         known = monotonic() + _VITALS_KEPT, vitals(using=using)

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from redis import exceptions as redis_errors
 
+from redis_locks.connections.backends import backend_for
 from redis_locks.diagnosis.findings import Level, Outcome, error, ok, reason, warning
 from redis_locks.diagnosis.probe import Probe, probes
 from redis_locks.drivers import sentinel_url
+from redis_locks.drivers.base import LinkBroken
 from redis_locks.exceptions import LockBackendError
 
 OLDEST = (7, 0)
@@ -183,13 +185,16 @@ class Vitals(NamedTuple):
 def vitals(*, using: str | None = None) -> Vitals | None:
     """Return how the server is, or None if the user may not ask; blocks for a few round trips.
 
-    That is much less than `diagnose` finds out.
+    That is much less than `diagnose` finds out. None, too, if `override_locks` stands for it.
 
     Raises:
         LockBackendError: Redis could not be asked.
     """
-    opened = probes(using)
+    if not backend_for(using).has_server:
+        return None
+    opened: list[Probe] = []
     try:
+        opened = probes(using)
         probe = opened[0]
         name = f"{str(probe.hello['server']).capitalize()} {probe.hello['version']}"
         started = monotonic()
@@ -205,7 +210,12 @@ def vitals(*, using: str | None = None) -> Vitals | None:
             str(info["maxmemory_policy"]),
             "" if verdict.level is Level.OK else f"{verdict.message} {verdict.fix}",
         )
-    except (redis_errors.ConnectionError, redis_errors.TimeoutError, OSError) as failure:
+    except (
+        redis_errors.ConnectionError,
+        redis_errors.TimeoutError,
+        OSError,
+        LinkBroken,
+    ) as failure:
         raise LockBackendError(str(failure)) from failure
     except (redis_errors.RedisError, KeyError):
         return None
