@@ -19,7 +19,9 @@ from tests.support.parties import held, waited_for
 
 pytestmark = pytest.mark.django_db
 
-BULK, STATS = "admin:redis_locks_lock_bulk", "admin:redis_locks_lock_stats"
+BULK, DEADLOCKS, STATS = (
+    f"admin:redis_locks_lock_{view}" for view in ("bulk", "deadlocks", "stats")
+)
 OF_BILLING = "?server=billing"
 
 
@@ -40,7 +42,7 @@ def links(page: str) -> list[str]:
 
     Nor by Django's navigation, which is the same on all pages.
     """
-    page = re.sub(r'<nav .*? id="nav-sidebar".*?</nav>', "", page, flags=re.DOTALL)
+    page = re.sub(r'<nav [^>]*id="nav-sidebar".*?</nav>', "", page, flags=re.DOTALL)
     rest = re.sub(r'<ul class="locks-orders locks-servers".*?</ul>', "", page, flags=re.DOTALL)
     hrefs = map(unescape, re.findall(r'href="([^"]*)"', rest))
     return [href for href in hrefs if href.startswith((reverse(LIST), "./"))]
@@ -70,7 +72,8 @@ def test_a_server_that_there_is_not_is_not_found(viewer: Client, billing: Embedd
 
 def test_every_link_stays_on_the_server(operator: Client) -> None:
     with held("a", using="billing"), held("b", using="billing"), waited_for("a", using="billing"):
-        mark = mark_of(inspection.locks(using="billing")[0].holders[0].token)
+        lock = inspection.locks(using="billing")[0]
+        mark, waiter = mark_of(lock.holders[0].token), mark_of(lock.waiters[0].token)
         pages = [
             text_of(operator, url)
             for url in (
@@ -78,8 +81,10 @@ def test_every_link_stays_on_the_server(operator: Client) -> None:
                 f"{reverse(LIST)}{OF_BILLING}&q=a&group=on",
                 f"{page_of('a')}{OF_BILLING}",
                 f"{page_of('a', 'release')}{OF_BILLING}&party={mark}",
+                f"{page_of('a', 'cancel')}{OF_BILLING}&party={waiter}",
                 f"{page_of('a', 'history')}{OF_BILLING}",
                 f"{reverse(BULK)}{OF_BILLING}&q=a",
+                f"{reverse(DEADLOCKS)}{OF_BILLING}",
                 f"{reverse(STATS)}{OF_BILLING}",
             )
         ]
