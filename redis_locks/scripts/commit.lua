@@ -26,7 +26,11 @@ local function before_end()
   end
   -- The reply may be lost; who asks again must learn that it was done. Written first, so that a
   -- server out of memory refuses before any command ran.
-  call("SET", done, failure, "PX", DONE_KEPT_MS)
+  if not call("SET", done, failure, "PX", DONE_KEPT_MS, "NX") then
+    -- The commands ran before, and after them the server refused what our user may not run.
+    failure = call("GET", done)
+    return
+  end
   local position = 2
   while ARGV[position] do
     local words = tonumber(ARGV[position])

@@ -31,7 +31,7 @@ from tests.optimistic.sides import Adding, Side
 from tests.run_once.world import Workers, begun
 from tests.support import events, stored, timings
 from tests.support.diagnosis import rights
-from tests.support.world import Observer, Threads, World, held, keys_of, until
+from tests.support.world import Observer, Threads, World, granted, held, keys_of, until
 
 OWN = ("(~data:* +get +incr +incrby)", "(~data:* ~redis_locks:* +watch)")
 """What the application does itself, in `read=`, `Hold.commit` and `optimistic`."""
@@ -263,6 +263,26 @@ def test_a_right_that_an_acquire_lacks_half_way_is_named(
         world.acquire(shared)
     with pytest.raises(LockBackendError, match="denies our user a right"):
         world.release(hold)
+
+
+def test_a_commit_that_lacks_a_right_half_way_has_run_its_commands_once(
+    losing: tuple[str, Callable[[str], object]], own_server: EmbeddedServer, name: str
+) -> None:
+    url, lose = losing
+    granted(Lock(f"{name}:before", using=url).acquire()).commit([("DEL", name)])  # it is known
+    hold = granted(Lock(name, using=url).acquire())
+    waiter = Threads().start(Lock(name, using=own_server.url, wait=20).acquire)
+    with own_server.client() as admin:
+        Observer(admin).until_waiters(name, 1)
+        lose("hdel")
+        with pytest.raises(LockBackendError, match="denies our user a right") as caught:
+            hold.commit([("INCR", f"{name}:count")])
+        assert caught.value.may_be_done
+        assert b"1" == admin.get(f"{name}:count")
+        admin.execute_command("ACL", "SETUSER", "losing", "+hdel")
+        hold.commit([("INCR", f"{name}:count")])  # as the error of another one says
+        assert b"1" == admin.get(f"{name}:count")
+    waiter.result(20).release()
 
 
 def server_time(client: redis.Redis) -> float:
