@@ -336,8 +336,8 @@ def _lost_early(events: list[Event]) -> Iterator[str]:
             # Of what was waited for, only the server knows when it began.
             lasted = event["at"] - began["at"]
             if not forced and not into["adopted"] and lasted < began["lease"]:
-                asked = f"{lasted:.3f} s after it was asked for"
-                yield f"lost early: {event['hold']} {asked}, with a lease of {began['lease']} s"
+                when = f"{lasted:.3f} s after it was asked for"
+                yield f"lost early: {event['hold']} {when}, with a lease of {began['lease']} s"
 
 
 def _miscounted(events: list[Event]) -> Iterator[str]:

@@ -119,7 +119,7 @@ def a_pair_behind_places_that_were_left(bench: Bench, left: int, *before: str) -
         bench.stand(token, names=(other,))
     listener = bench.stand("pair", names=(bench.name, other))
     for token in (*gone, "first"):
-        bench.abandon(token, names=(other,))
+        bench.give_up(token, names=(other,))
     bench.drop_holder(other)
     return listener
 
