@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from asyncio import _get_running_loop  # documented, and public in all but name
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from sys import exception
 from threading import local
@@ -151,12 +152,17 @@ class Transactions:
 
     def _undo(self, sid: object = None) -> None:
         """Call what is to be called after a rollback, to a savepoint or of all."""
-        asked, self._undoes = self._undoes, []
-        for savepoints, undo in asked:
+        due: list[Undo] = []
+        later: list[tuple[frozenset[object], Undo]] = []
+        for savepoints, undo in self._undoes:
             if sid is None or sid in savepoints:
-                undo()
+                due.append(undo)
             else:
-                self._undoes.append((savepoints, undo))
+                later.append((savepoints, undo))
+        self._undoes = later
+        with ExitStack() as stack:  # an interrupt of one keeps no other from being called
+            for undo in reversed(due):
+                stack.callback(undo)
 
     def end(self, ended: Sequence[Kept] | None = None, *, committed: bool) -> None:
         """Release what is kept, or only `ended`: the transaction, or a savepoint in it, is over.
